@@ -1,0 +1,42 @@
+# `make demo` and `make test` are all a newcomer needs: both make .venv themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+
+.PHONY: help setup demo test test-all lint bench clean
+help:
+	@echo "make demo      look at the layer: masks, fast path against definition, speed"
+	@echo "make test      lint, types and the fast tests"
+	@echo "make test-all  every test, the slow ones included"
+	@echo "make bench     speed and memory against length, with the figures, into results/"
+	@echo "make setup     make .venv (the others do it when it is missing or out of date)"
+
+setup: $(STAMP)
+
+# The stamp is newer than what decides the set-up, so an unchanged repository costs nothing here.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/mtsa demo
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests
+	@$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/mtsa bench layer --out results/bench
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The mechanism: tensorized attention over tensors, its masks, backends and layers. Imports torch alone."""

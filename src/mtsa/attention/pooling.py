@@ -1,0 +1,71 @@
+"""Source2token pooling: a sequence of vectors into one, with a weight for each feature of each token.
+
+Letters: B batch, N tokens, E width.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .activations import activation_function
+from .head_linear import glorot_linear
+from .problem import check_keep, check_probability
+from .reference import safe_softmax
+
+
+class Source2Token(nn.Module):
+    """Multi-dimensional source2token attention: `pool(x, keep)` with x [B, N, E] gives [B, E].
+
+    Two dense layers score each feature of each token; softmax over the real tokens, for each feature; weighted sum. A
+    sequence without real tokens gives 0.
+
+    Args:
+        embed_dim: width of x and of the result.
+        activation: of the hidden layer: "relu", "elu" or "tanh".
+        dropout: of the input of both dense layers.
+
+    Raises:
+        ValueError: embed_dim below 1, an unknown activation, or a dropout outside [0, 1).
+    """
+
+    def __init__(self, embed_dim: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
+        super().__init__()
+        if embed_dim < 1:
+            raise ValueError(f"embed_dim ({embed_dim}) must be at least 1")
+        self.embed_dim = embed_dim
+        self._act = activation_function(activation)
+        self.dropout = check_probability(dropout, "dropout")
+        self.hidden = glorot_linear(embed_dim, embed_dim, bias=True)
+        self.score = glorot_linear(embed_dim, embed_dim, bias=True)
+
+    def weights(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """The pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
+        if x.dim() != 3 or x.shape[2] != self.embed_dim:
+            raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
+        if keep is not None:
+            check_keep(keep, x.shape[0], x.shape[1], x.device)
+        scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
+        if keep is not None:
+            scores = scores.masked_fill(~keep[:, :, None], -math.inf)
+        return safe_softmax(scores, dim=1)
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Pool each sequence.
+
+        Args:
+            x: [B, N, E].
+            keep: bool [B, N], True for real tokens; None when there is no padding.
+
+        Raises:
+            TypeError, ValueError: if x or keep is of the wrong dtype or shape.
+        """
+        weights = self.weights(x, keep)
+        if keep is not None:
+            x = x.masked_fill(~keep[:, :, None], 0.0)
+        return (weights * x).sum(1)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training) if self.dropout > 0 else x

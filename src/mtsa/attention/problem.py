@@ -1,0 +1,168 @@
+"""One checked call of tensorized attention: everything but the four tensors, in the form every backend reads.
+
+Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import scales
+from .mask_choice import HeadMasks, MaskChoice, Span, per_head
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked, without the tensors: the masks of the heads, padding, scale functions, dropout."""
+
+    masks: HeadMasks
+    keep: Tensor | None  # bool [B, M]
+    pairwise: scales.Scale
+    scale: float
+    dropout_p: float
+    dtype: torch.dtype
+
+    @property
+    def pairwise_function(self) -> Callable[[Tensor], Tensor]:
+        return scales.scale_function(self.pairwise, "pairwise")
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Half precision is computed in float32 inside; the result is rounded once."""
+        return torch.float32 if self.dtype in HALF else self.dtype
+
+    @property
+    def factor_dropout(self) -> float:
+        """The dropout of each of the two factors E^R and E^X, so that both together drop `dropout_p` (appendix A.3)."""
+        return 1.0 - math.sqrt(1.0 - self.dropout_p)
+
+    def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
+        """Masks and padding of queries `tile` and `keys`, bool, broadcastable to [B, H, t, u]; None if all is allowed."""
+        allowed = self.masks.allowed(tile, keys, device)
+        if self.keep is None:
+            return allowed
+        keep = self.keep[:, None, None, keys[0] : keys[1]]  # [B, 1, 1, u]
+        return keep if allowed is None else allowed & keep
+
+    def ready(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four tensors in the compute dtype, 0 at padded keys, so that nothing stored there can come through."""
+        q, k, v, s = (tensor.to(self.compute_dtype) for tensor in (q, k, v, s))
+        if self.keep is not None:
+            padded = ~self.keep[:, None, :, None]  # [B, 1, M, 1]
+            k, v, s = (tensor.masked_fill(padded, 0.0) for tensor in (k, v, s))
+        return q, k, v, s
+
+
+def state(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    s: Tensor,
+    *,
+    masks: MaskChoice,
+    keep: Tensor | None,
+    pairwise: scales.Scale,
+    scale: float | None,
+    dropout_p: float,
+) -> Problem:
+    """Check a call and state it as a Problem.
+
+    Raises:
+        TypeError: a value of the wrong kind, or tensors of different or non-floating dtypes.
+        ValueError: shapes that do not fit each other, or a number out of its range.
+    """
+    shape = _check_tensors(q, k, v, s)
+    if keep is not None:
+        check_keep(keep, shape[0], shape[3], q.device)
+    scales.scale_function(pairwise, "pairwise")
+    head_masks = per_head(masks, shape)
+    if head_masks.tensor is not None and head_masks.tensor.device != q.device:
+        raise ValueError(
+            f"masks tensor is on {head_masks.tensor.device}, but q is on {q.device}; move it with .to(q.device)"
+        )
+    width = q.shape[-1]
+    return Problem(
+        masks=head_masks,
+        keep=keep,
+        pairwise=pairwise,
+        scale=1.0 / math.sqrt(max(width, 1)) if scale is None else _finite(scale, "scale"),
+        dropout_p=check_probability(dropout_p, "dropout_p"),
+        dtype=q.dtype,
+    )
+
+
+def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int, int, int]:
+    named = {"q": q, "k": k, "v": v, "s": s}
+    axes = {"q": "[B, H, N, I]", "k": "[B, H, M, I]", "v": "[B, H, M, D]", "s": "[B, H, M, D]"}
+    for name, tensor in named.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}; it must be a tensor {axes[name]}")
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; it must have the four axes {axes[name]}, "
+                "so add a head axis with unsqueeze(1) if there is one head"
+            )
+        if tensor.dtype not in (*HALF, torch.float32, torch.float64):
+            raise TypeError(f"{name} has dtype {tensor.dtype}; it must be float16, bfloat16, float32 or float64")
+        if tensor.dtype != q.dtype:
+            raise TypeError(f"{name} has dtype {tensor.dtype}, but q has {q.dtype}; use {name}.to(q.dtype)")
+        if tensor.device != q.device:
+            raise ValueError(f"{name} is on {tensor.device}, but q is on {q.device}; use {name}.to(q.device)")
+    B, H, N, I = q.shape
+    M, D = v.shape[2:]
+    for name, tensor, want in (("k", k, (B, H, M, I)), ("v", v, (B, H, M, D)), ("s", s, (B, H, M, D))):
+        if tuple(tensor.shape) != want:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} ask for "
+                f"{axes[name]} = {want}"
+            )
+    return B, H, N, M
+
+
+def check_keep(keep: Any, batch: int, length: int, device: torch.device) -> None:
+    """Check the padding mask of a sequence.
+
+    Raises:
+        TypeError: not a bool tensor.
+        ValueError: not of shape [batch, length], or on another device.
+    """
+    if not isinstance(keep, Tensor):
+        raise TypeError(f"keep is a {type(keep).__name__}; it must be a bool tensor [B, M], True for real tokens")
+    if keep.dtype != torch.bool:
+        raise TypeError(
+            f"keep has dtype {keep.dtype}; it must be bool with True for real tokens: pass keep.bool() if non-zero "
+            "means real, or mtsa.masks.from_key_padding_mask(keep) if it marks padding"
+        )
+    if tuple(keep.shape) != (batch, length):
+        raise ValueError(f"keep has shape {tuple(keep.shape)}; it must be [B={batch}, M={length}], one flag for each key")
+    if keep.device != device:
+        raise ValueError(f"keep is on {keep.device}, but the input is on {device}; use keep.to({str(device)!r})")
+
+
+def check_probability(value: Any, name: str) -> float:
+    """`value` as a float in [0, 1).
+
+    Raises:
+        ValueError: outside that range.
+        TypeError: not a number.
+    """
+    number = _finite(value, name)
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} ({value}) must be at least 0 and below 1")
+    return number
+
+
+def _finite(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is a {type(value).__name__}; it must be a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} ({value}) must be a finite number")
+    return float(value)

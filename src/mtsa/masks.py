@@ -1,0 +1,29 @@
+"""The public names of the positional masks; `mtsa.attention.masks` holds them."""
+
+from mtsa.attention.masks import (
+    And,
+    Backward,
+    Distance,
+    Forward,
+    Full,
+    Mask,
+    NoSelf,
+    Or,
+    Window,
+    from_attn_mask,
+    from_key_padding_mask,
+)
+
+__all__ = [
+    "And",
+    "Backward",
+    "Distance",
+    "Forward",
+    "Full",
+    "Mask",
+    "NoSelf",
+    "Or",
+    "Window",
+    "from_attn_mask",
+    "from_key_padding_mask",
+]
