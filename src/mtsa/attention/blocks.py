@@ -6,6 +6,7 @@ by head needs no copy; t queries in a tile, u keys in a block.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,8 +17,8 @@ from .mask_choice import Span
 from .masks import Block, Mask
 from .problem import Problem
 
-_PAIRS = 1 << 19
-"""Pairs of a chunk held at once: a buffer of 2 MiB in float32, the second-level cache of a server core."""
+_PAIRS = 1 << 18
+"""Pairs of a chunk held at once: a buffer of 1 MiB in float32, half of the second-level cache of a server core."""
 
 _ROWS = 1 << 21
 """Bound on n * M * D of a chunk, so that its copies of the inputs stay small."""
@@ -33,7 +34,7 @@ def cell_size(queries: int, keys: int) -> tuple[int, int]:
         return max(longest, 1), 1
     if longest <= 192:
         return 64, 4
-    return (128, 8) if longest < 2048 else (256, 2)
+    return (128, 4) if longest < 2048 else (256, 1)
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,12 @@ class Chunk:
         return tensor[self.batch, self.heads].transpose(0, 1)
 
     def holds(self, b: int, h: int) -> bool:
-        return self.batch.start <= b < self.batch.stop and self.heads.start <= h < self.heads.stop
+        return b in range(self.batch.start, self.batch.stop) and h in range(self.heads.start, self.heads.stop)
 
     def place(self, b: int, h: int) -> int:
         """Where a head stands among the n of this chunk."""
-        return (h - self.heads.start) * self.shape[1] + b - self.batch.start
+        first_h, first_b = int(self.heads.start), int(self.batch.start)
+        return (h - first_h) * self.shape[1] + b - first_b
 
 
 @dataclass
@@ -172,7 +174,7 @@ def _cut(length: int, side: int) -> list[Span]:
     """Cells of nearly equal size, none larger than `side`: a leftover of one row would be multiplied by other means."""
     count = -(-length // side)
     edges = [length * number // count for number in range(count + 1)] if count else []
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def _stretches(cells: list[tuple[Span, Block]], most: int) -> list[Stretch]:

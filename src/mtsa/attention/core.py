@@ -3,7 +3,7 @@
 The layer's own `project` and `combine` say what is computed; here the same is done with little kept and nothing made twice.
 Autograd would allocate some twenty tensors of the size of the input in one training step, and fresh memory costs more than
 the arithmetic in it. Here q, k, v, the attended heads and their denominators are kept (`paper`; v, heads and denominators
-in `released`); all else is computed again. Sentences go through in groups of a thousand tokens or so, and what concerns one
+in `released`); all else is computed again. Sentences go through in groups of two thousand tokens or so, and what concerns one
 token alone goes by slices of that size, so that what is not kept lives in small buffers that stay in the cache.
 
 Letters: B batch, N tokens, E embed_dim, H heads, I score width, D head width, T = B * N tokens in a row (of a group). A
@@ -12,7 +12,7 @@ tensor "by head" is [H, T, .]; one "in a row" is [T, H * .] with the heads side 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from . import guard
+from . import guard, parallel
 from .activations import activation_function, slope
 from .blocks import Grid
 from .problem import Problem
@@ -55,9 +55,9 @@ def released_step(plan: Plan, x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
 class _Kept:
     """What the sweeps of all groups leave for backward: heads (as given), denominators by head, and a few small things."""
 
-    def __init__(self, tokens: int, width: int, like: Tensor) -> None:
+    def __init__(self, groups: int, tokens: int, width: int, like: Tensor) -> None:
         self.heads, self.denominator = like.new_empty(tokens, width), like.new_empty(tokens, width)
-        self.small: list[Tensor | None] = []  # for each group: c, row maxima, rescued indices
+        self.small: list[Tensor | None] = [None] * (3 * groups)  # for each group: c, row maxima, rescued indices
 
     def tensors(self) -> list[Tensor | None]:
         return [self.heads, self.denominator, *self.small]
@@ -95,21 +95,11 @@ class _Group:
     def buffer(self, name: str, like: Tensor) -> Tensor:
         return self.scratch.take(name, *like.shape)
 
-    def by_head_buffer(self, name: str, width: int) -> Tensor:
-        return self.scratch.take(name, self.heads, self.T, width)
-
     def map_heads(self, name: str, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """One map per head, into a buffer: [H, t, out]."""
         result = self.scratch.take(name, self.heads, rows.shape[1], weight.shape[2])
         torch.bmm(rows, weight, out=result)
         return result if bias is None else result.add_(bias)
-
-    def map_into(self, target: Tensor, rows: Tensor, weight: Tensor, bias: Tensor) -> None:
-        """One map per head, into a part of a larger tensor by head."""
-        if target.is_contiguous():
-            torch.bmm(rows, weight, out=target).add_(bias)
-        else:
-            torch.add(self.map_heads("part", rows, weight), bias, out=target)
 
     def act(self, hidden: Tensor) -> Tensor:
         return activation_function(self.plan.activation)(hidden)
@@ -120,7 +110,7 @@ class _Group:
         heads = kept.heads[self.rows]
         sweep = Sweep(self._grid(four), four)
         left = sweep.forward(self.split(heads), self.split(self._stored_by_head(kept.denominator)))
-        kept.small += [sweep.top, *left]
+        kept.small[3 * self.number : 3 * self.number + 3] = [sweep.top, *left]
         return heads
 
     def attend_backward(self, four: Four, kept: list[Tensor], grad: Tensor, grads: Four) -> None:
@@ -144,27 +134,51 @@ class _Group:
         return Grid(self.plan.problem, (*four[0].shape[:3], *four[2].shape[2:]), four[0].device)
 
 
-def _groups(plan: Plan, x: Tensor) -> Iterator[_Group]:
+def _groups(plan: Plan, x: Tensor) -> list[_Group]:
     B, N = x.shape[:2]
-    size = max(1, _GROUP // max(N, 1))
-    for number, start in enumerate(range(0, B, size)):
-        yield _Group(plan, number, slice(start, min(start + size, B)), N).open(x)
+    size = max(1, min(_GROUP // max(N, 1), -(-B // parallel.workers(x.device))))
+    starts = enumerate(range(0, B, size))
+    return [_Group(plan, number, slice(start, min(start + size, B)), N) for number, start in starts]
+
+
+def _share(groups: list[_Group], like: Tensor, work: Callable[[_Group, _Sums], None]) -> _Sums:
+    """Do `work` for every group, side by side if there are enough of them; the sums of all."""
+    count = parallel.workers(like.device)
+    count = count if len(groups) >= count else 1
+    shares = [(groups[len(groups) * n // count : len(groups) * (n + 1) // count], _Sums()) for n in range(count)]
+
+    def do(share: tuple[list[_Group], _Sums]) -> None:
+        for group in share[0]:
+            work(group.open(like), share[1])
+
+    parallel.for_each(shares, do, like.device)
+    total = shares[0][1]
+    for _, sums in shares[1:]:
+        for name, part in sums.items():
+            total.add(name, part)
+    return total
 
 
 class _Paper(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, x: Tensor, *weights: Tensor) -> Tensor:
-        ctx.plan, widths = plan, _widths(weights)
+        widths = _widths(weights)
         rows = x.reshape(-1, x.shape[2])  # [B * N, E]
         maps, w_o = torch.cat(weights[:3]), weights[3]
         qkv = rows.new_empty(rows.shape[0], sum(widths))
-        kept = _Kept(rows.shape[0], widths[2], rows)
+        groups = _groups(plan, x)
+        kept = _Kept(len(groups), rows.shape[0], widths[2], rows)
         out = torch.empty_like(kept.heads)
-        for group in _groups(plan, x):
+
+        def work(group: _Group, sums: _Sums) -> None:
             here = torch.mm(rows[group.rows], maps.t(), out=qkv[group.rows])
             q, k, v = here.split(widths, 1)
-            heads = group.attend(q, k, v, _source(group, k, weights[4:]), kept)
+            _, s = _source(group, k, weights[4:])
+            heads = group.attend(q, k, v, s, kept)
             torch.mm(heads, w_o.t(), out=out[group.rows])
+
+        _share(groups, rows, work)
+        ctx.groups = groups
         ctx.save_for_backward(x, qkv, *weights, *kept.tensors())
         return out.view(*x.shape[:2], -1)
 
@@ -176,22 +190,23 @@ class _Paper(torch.autograd.Function):
         widths, w_o = _widths(weights), weights[3]
         rows, grad = x.reshape(-1, x.shape[2]), grad.reshape(kept[0].shape)
         maps = torch.cat(weights[:3])
-        sums = _Sums()
         dx = torch.empty_like(rows) if ctx.needs_input_grad[1] else None
-        for group in _groups(ctx.plan, x):
+
+        def work(group: _Group, sums: _Sums) -> None:
             here, heads, d_out = rows[group.rows], kept[0][group.rows], grad[group.rows]
             q, k, v = qkv[group.rows].split(widths, 1)
             sums.add_mm("w_o", d_out.t(), heads)
             d_heads = torch.mm(d_out, w_o, out=group.buffer("d heads", heads))
-            s = _source(group, k, weights[4:])
+            hidden, s = _source(group, k, weights[4:])
             d_qkv, ds = group.buffer("d qkv", qkv[group.rows]), group.buffer("ds", s)
             dq, dk, dv = d_qkv.split(widths, 1)
             group.attend_backward((q, k, v, s), kept, d_heads, (dq, dk, dv, ds))
-            for part in group.slices():
-                _source_backward(group, k[part], ds[:, part], weights[4:], dk[part], sums)
+            _source_backward(group, k, hidden, ds, weights[4:], dk, sums)
             sums.add_mm("qkv", d_qkv.t(), here)
             if dx is not None:
                 torch.mm(d_qkv, maps, out=dx[group.rows])
+
+        sums = _share(ctx.groups, rows, work)
         names = ("w_o", "w_s1", "b_s1", "w_s2", "b_s2")
         parts = (*sums["qkv"].split(widths), *(sums[name] for name in names))
         return None, None if dx is None else dx.view(x.shape), *parts
@@ -201,28 +216,23 @@ def _widths(weights: tuple[Tensor, ...]) -> list[int]:
     return [weight.shape[0] for weight in weights[:3]]
 
 
-def _source(group: _Group, k: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
-    """s of the two source2token layers on k, by head."""
+def _source(group: _Group, k: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """(hidden, s) of the two source2token layers on k, by head."""
     w1, b1, w2, b2 = weights
-    s = group.by_head_buffer("s", w2.shape[2])
-    for part in group.slices():
-        hidden = group.act(group.map_heads("hidden", group.by_head(k[part]), w1, b1))
-        group.map_into(s[:, part], hidden, w2, b2)
-    return s
+    hidden = group.act(group.map_heads("hidden", group.by_head(k), w1, b1))
+    return hidden, group.map_heads("s", hidden, w2, b2)
 
 
 def _source_backward(
-    group: _Group, k: Tensor, ds: Tensor, weights: tuple[Tensor, ...], dk: Tensor, sums: _Sums
+    group: _Group, k: Tensor, hidden: Tensor, ds: Tensor, weights: tuple[Tensor, ...], dk: Tensor, sums: _Sums
 ) -> None:
-    """For one slice: add the gradients of W_s1, b_s1, W_s2, b_s2 to `sums`, and that of k to `dk`, in a row."""
-    w1, b1, w2, _ = weights
-    rows = group.by_head(k)
-    hidden = group.act(group.map_heads("hidden", rows, w1, b1))
+    """Add the gradients of W_s1, b_s1, W_s2, b_s2 to `sums`, and that of k to `dk`, in a row."""
+    w1, _, w2, _ = weights
     sums.add_bmm("w_s2", hidden.transpose(1, 2), ds)
     sums.add("b_s2", ds.sum(1, keepdim=True))
-    d_hidden = group.map_heads("d hidden", ds, w2.transpose(1, 2))
+    d_hidden = group.map_heads("s", ds, w2.transpose(1, 2))  # s itself is no longer needed
     slope(d_hidden, hidden, group.plan.activation, out=d_hidden)
-    sums.add_bmm("w_s1", rows.transpose(1, 2), d_hidden)
+    sums.add_bmm("w_s1", group.by_head(k).transpose(1, 2), d_hidden)
     sums.add("b_s1", d_hidden.sum(1, keepdim=True))
     group.by_head(dk).add_(group.map_heads("hidden", d_hidden, w1.transpose(1, 2)))
 
@@ -230,21 +240,25 @@ def _source_backward(
 class _Released(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, x: Tensor, *weights: Tensor) -> Tensor:
-        ctx.plan = plan
         rows = x.reshape(-1, x.shape[2])  # [B * N, E]
         w_v, b_v = weights[:2]
         values = rows.new_empty(rows.shape[0], w_v.shape[0])
-        kept = _Kept(rows.shape[0], w_v.shape[0], rows)
+        groups = _groups(plan, x)
+        kept = _Kept(len(groups), rows.shape[0], w_v.shape[0], rows)
         out = torch.empty_like(values)
         maps = _ValueMaps(weights)
-        for group in _groups(plan, x):
+
+        def work(group: _Group, sums: _Sums) -> None:
             v, here = values[group.rows], out[group.rows]
             group.act(torch.addmm(b_v, rows[group.rows], w_v.t(), out=v))
-            q, k, s = _from_value(group, v, maps)
+            q, k, _, s = maps.source(group, group.by_head(v))
             heads = group.attend(q, k, v, s, kept)
             for part in group.slices():
                 own, other = group.by_head(v[part]), group.by_head(heads[part])
                 torch.lerp(other, own, maps.gate(group, own, other), out=group.by_head(here[part]))
+
+        _share(groups, rows, work)
+        ctx.groups = groups
         ctx.save_for_backward(x, values, *weights, *kept.tensors())
         return out.view(*x.shape[:2], -1)
 
@@ -254,23 +268,25 @@ class _Released(torch.autograd.Function):
         x, values, *rest = ctx.saved_tensors
         weights, kept = tuple(rest[:10]), rest[10:]
         rows, grad = x.reshape(-1, x.shape[2]), grad.reshape(values.shape)
-        maps, sums = _ValueMaps(weights), _Sums()
+        maps = _ValueMaps(weights)
         dx = torch.empty_like(rows) if ctx.needs_input_grad[1] else None
-        for group in _groups(ctx.plan, x):
+
+        def work(group: _Group, sums: _Sums) -> None:
             v, heads, d_out = values[group.rows], kept[0][group.rows], grad[group.rows]
-            q, k, s = _from_value(group, v, maps)
+            q, k, hidden, s = maps.source(group, group.by_head(v))
             d_heads, dv, dv_mix = (group.buffer(name, v) for name in ("d heads", "dv", "dv mix"))
             for part in group.slices():
                 maps.gate_backward(group, v[part], heads[part], d_out[part], d_heads[part], dv_mix[part], sums)
-            dq, dk, ds = group.buffer("dq", q), group.buffer("dk", k), group.buffer("ds", s)
+            d_all, ds = group.scratch.take("d maps", group.heads, group.T, sum(maps.widths)), group.buffer("ds", s)
+            dq, dk, _ = d_all.split(maps.widths, 2)
             group.attend_backward((q, k, v, s), kept, d_heads, (dq, dk, dv, ds))
-            dv.add_(dv_mix)
-            for part in group.slices():
-                maps.backward(group, v[part], (dq[:, part], dk[:, part], ds[:, part]), dv[part], sums)
+            maps.backward(group, v, hidden, d_all, ds, dv.add_(dv_mix), sums)
             sums.add_mm("w_v", dv.t(), rows[group.rows])
             sums.add("b_v", dv.sum(0))
             if dx is not None:
                 torch.mm(dv, weights[0], out=dx[group.rows])
+
+        sums = _share(ctx.groups, rows, work)
         source = (sums[name] for name in ("b_s1", "w_s2", "b_s2"))
         dw_q, dw_k, dw_s1 = sums["maps"].split(maps.widths, 2)
         dw_g = torch.cat([sums["w_own"], sums["w_other"]], 1)
@@ -288,10 +304,11 @@ class _ValueMaps:
         D = w_g.shape[2]
         self.w_own, self.w_other = w_g[:, :D], w_g[:, D:]
 
-    def hidden(self, group: _Group, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(q, k, hidden) of a slice."""
+    def source(self, group: _Group, own: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(q, k, hidden, s), by head."""
         q, k, hidden = group.map_heads("maps", own, self.weight).split(self.widths, 2)
-        return q, k, group.act(hidden.add_(self.b_s1))
+        group.act(hidden.add_(self.b_s1))
+        return q, k, hidden, group.map_heads("s", hidden, self.w_s2, self.b_s2)
 
     def gate(self, group: _Group, own: Tensor, other: Tensor) -> Tensor:
         """g = sigmoid([own; other] W + b) of a slice."""
@@ -314,32 +331,19 @@ class _ValueMaps:
         torch.add(back, grad, out=group.by_head(d_heads))
         torch.add(group.map_heads("back", inner, self.w_own.transpose(1, 2)), gate, out=group.by_head(dv))
 
-    def backward(self, group: _Group, v: Tensor, grads: tuple[Tensor, Tensor, Tensor], dv: Tensor, sums: _Sums) -> None:
-        """Add the gradient of v through q, k and s to `dv`, then take it through the activation: both in a row."""
-        own = group.by_head(v)
-        _, _, hidden = self.hidden(group, own)
-        d_all = group.scratch.take("d maps", *own.shape[:2], sum(self.widths))
-        dq, dk, d_hidden = d_all.split(self.widths, 2)
-        dq.copy_(grads[0])
-        dk.copy_(grads[1])
-        ds = grads[2]
+    def backward(self, group: _Group, v: Tensor, hidden: Tensor, d_all: Tensor, ds: Tensor, dv: Tensor, sums: _Sums) -> None:
+        """Add the gradient of v through q, k and s to `dv`, then take it through the activation: both in a row.
+
+        `d_all` holds the gradients of q and k; that of the hidden layer is filled in.
+        """
+        own, d_hidden = group.by_head(v), d_all[:, :, sum(self.widths[:2]) :]
         sums.add_bmm("w_s2", hidden.transpose(1, 2), ds)
         sums.add("b_s2", ds.sum(1, keepdim=True))
-        slope(group.map_heads("back", ds, self.w_s2.transpose(1, 2)), hidden, group.plan.activation, out=d_hidden)
+        slope(group.map_heads("s", ds, self.w_s2.transpose(1, 2)), hidden, group.plan.activation, out=d_hidden)
         sums.add_bmm("maps", own.transpose(1, 2), d_all)
         sums.add("b_s1", d_hidden.sum(1, keepdim=True))
-        total = group.map_heads("back", d_all, self.weight.transpose(1, 2)).add_(group.by_head(dv))
+        total = group.map_heads("s", d_all, self.weight.transpose(1, 2)).add_(group.by_head(dv))
         slope(total, own, group.plan.activation, out=group.by_head(dv))
-
-
-def _from_value(group: _Group, v: Tensor, maps: _ValueMaps) -> tuple[Tensor, Tensor, Tensor]:
-    """(q, k, s) by head."""
-    q, k, s = (group.by_head_buffer(n, w) for n, w in zip("qks", (*maps.widths[:2], maps.w_s2.shape[2]), strict=True))
-    for part in group.slices():
-        q_part, k_part, hidden = maps.hidden(group, group.by_head(v[part]))
-        q[:, part], k[:, part] = q_part, k_part
-        group.map_into(s[:, part], hidden, maps.w_s2, maps.b_s2)
-    return q, k, s
 
 
 class _Sums(dict[str, Tensor]):

@@ -39,7 +39,12 @@ def attend_in_tiles(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor
     runs = []
     for rule, first, last in problem.masks.runs():
         part = Problem(
-            problem.masks.part(first, last), problem.keep, problem.pairwise, problem.scale, problem.dropout_p, problem.dtype
+            problem.masks.part(first, last),
+            problem.keep,
+            problem.pairwise,
+            problem.scale,
+            problem.dropout_p,
+            problem.dtype,
         )
         heads = slice(first, last)
         tiles = []
@@ -79,9 +84,7 @@ def source_weight(problem: Problem, s: Tensor, highest: Tensor, keys: Span) -> T
     return weight.masked_fill(~problem.keep[:, None, keys[0] : keys[1], None], 0.0)
 
 
-def _tile(
-    problem: Problem, tile: Span, keys: Span, q: Tensor, k: Tensor, v: Tensor, s: Tensor, highest: Tensor
-) -> Tensor:
+def _tile(problem: Problem, tile: Span, keys: Span, q: Tensor, k: Tensor, v: Tensor, s: Tensor, highest: Tensor) -> Tensor:
     """Algorithm 1 for the queries of a tile against the keys they can reach: [B, H, t, D]."""
     exponent = token_exponent(problem, q, k, tile, keys)  # [B, H, t, M]
     if keys[0] == keys[1]:

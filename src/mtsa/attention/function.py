@@ -58,7 +58,8 @@ def tensorized_attention(
     problem = problems.state(q, k, v, s, masks=masks, keep=keep, pairwise=pairwise, scale=scale, dropout_p=dropout_p)
     choice = _choose(problem, backend, q, k, v, s)
     if torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting():
-        return _outside_the_graph(choice, problem, q, k, v, s)
+        out: Tensor = _outside_the_graph(choice, problem, q, k, v, s)
+        return out
     return run(choice, problem, q, k, v, s)
 
 

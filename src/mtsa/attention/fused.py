@@ -57,9 +57,7 @@ def attend_flex(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) ->
     with warnings.catch_warnings():
         # On a CPU the kernel is used unfused, on purpose: compiling it takes half a minute.
         warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-        both = kernel(
-            q, k, _doubled(problem, v, s), score_mod=_score_mod(problem), block_mask=block_mask, scale=problem.scale
-        )
+        both = kernel(q, k, _doubled(problem, v, s), score_mod=_score_mod(problem), block_mask=block_mask, scale=problem.scale)
     return _quotient(problem, both, (q, k, v, s))
 
 
@@ -78,7 +76,8 @@ def _quotient(problem: Problem, both: Tensor, tensors: tuple[Tensor, Tensor, Ten
 def _flex_kernel(device: str) -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    return torch.compile(flex_attention) if device == "cuda" else flex_attention
+    kernel: Any = torch.compile(flex_attention) if device == "cuda" else flex_attention
+    return kernel  # type: ignore[no-any-return]
 
 
 def _mask_mod(problem: Problem) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:

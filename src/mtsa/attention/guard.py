@@ -27,7 +27,6 @@ _SUSPECT_CHEAP, _SUSPECT = 2e5, 1e3
 seen (its 5e-6 part), the second where there is hardly anything else: only then is the definition worth its price."""
 
 
-
 class Watch:
     """What the two ends of one call share."""
 
@@ -42,8 +41,8 @@ class Watch:
 
     def leave(self, out: Tensor) -> Tensor:
         """The same output; its gradient is noted on the way back."""
-        out = _Leave.apply(self, out)
-        return out
+        left: Tensor = _Leave.apply(self, out)
+        return left
 
 
 class _Leave(torch.autograd.Function):

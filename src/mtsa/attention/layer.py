@@ -104,6 +104,8 @@ class MultiMaskAttention(nn.Module):
 
     def _make_maps(self, bias: bool) -> None:
         H, D, I = self.num_heads, self.head_dim, self.score_dim
+        self.query: nn.Linear | HeadLinear
+        self.key: nn.Linear | HeadLinear
         if self.form == "paper":
             self.query = glorot_linear(self.embed_dim, H * I, bias=bias)
             self.key = glorot_linear(self.embed_dim, H * I, bias=bias)
@@ -232,10 +234,13 @@ class MultiMaskAttention(nn.Module):
         scale = 1.0 / math.sqrt(self.score_dim)
         plan = core.Plan(Problem(rules, keep, self.token_scale, scale, 0.0, x.dtype), self.num_heads, self.activation)
         hidden, score = self.source_hidden, self.source_score
+        assert hidden.bias is not None
+        assert score.bias is not None
         source = (hidden.weight, hidden.bias, score.weight, score.bias)
         if self.form == "paper":
             maps = (self.query.weight, self.key.weight, self.value.weight, self.output.weight)
             return core.paper_step(plan, x, (*maps, *source))
+        assert self.gate.bias is not None
         maps = (self.value.weight, self.value.bias, self.query.weight, self.key.weight)
         return core.released_step(plan, x, (*maps, *source, self.gate.weight, self.gate.bias))
 

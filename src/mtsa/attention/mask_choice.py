@@ -133,7 +133,7 @@ def per_head(masks: MaskChoice, shape: tuple[int, int, int, int]) -> HeadMasks:
     return HeadMasks(rules_for(masks, heads), None)
 
 
-def rules_for(masks: Mask | Sequence[Mask] | str, heads: int) -> tuple[Mask, ...]:
+def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
     """One rule for each of the heads, from one mask, a sequence of them or a spec string.
 
     Raises:
@@ -142,6 +142,7 @@ def rules_for(masks: Mask | Sequence[Mask] | str, heads: int) -> tuple[Mask, ...
     """
     if isinstance(masks, Mask):
         return (masks,) * heads
+    rules: tuple[Mask, ...]
     if isinstance(masks, str):
         rules = parse(masks)
         if len(rules) == 1 and "*" not in masks:
@@ -230,7 +231,4 @@ def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
             f"masks tensor of shape {tuple(mask.shape)} does not broadcast to [B={B}, H={H}, N={N}, M={M}]; "
             "use unsqueeze to name the axes, for example masks[:, None] for a tensor [B, N, M]"
         )
-    view: Any = mask
-    while view.dim() < 4:
-        view = view[None]
-    return torch.as_tensor(view)
+    return mask.view((1,) * (4 - mask.dim()) + tuple(mask.shape))

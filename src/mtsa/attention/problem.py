@@ -85,9 +85,7 @@ def state(
     scales.scale_function(pairwise, "pairwise")
     head_masks = per_head(masks, shape)
     if head_masks.tensor is not None and head_masks.tensor.device != q.device:
-        raise ValueError(
-            f"masks tensor is on {head_masks.tensor.device}, but q is on {q.device}; move it with .to(q.device)"
-        )
+        raise ValueError(f"masks tensor is on {head_masks.tensor.device}, but q is on {q.device}; move it with .to(q.device)")
     width = q.shape[-1]
     return Problem(
         masks=head_masks,

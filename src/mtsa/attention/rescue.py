@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class RescueCount:
 
 
 _counts: list[RescueCount] = []
+_lock = threading.Lock()  # the shares of a call may run in several threads
 
 
 @contextlib.contextmanager
@@ -62,14 +64,16 @@ def count_rescued() -> Iterator[RescueCount]:
 
 def note(entries: int) -> None:
     """Add entries to every count that is open."""
-    for count in _counts:
-        count.entries += entries
+    with _lock:
+        for count in _counts:
+            count.entries += entries
 
 
 def note_saturated() -> None:
     """Add a backward pass to every count that is open."""
-    for count in _counts:
-        count.saturated += 1
+    with _lock:
+        for count in _counts:
+            count.saturated += 1
 
 
 def rows_exponent(problem: Problem, b: int, h: int, rows: Tensor, q_rows: Tensor, k: Tensor, first_key: int) -> Tensor:
@@ -99,9 +103,7 @@ def rows_allowed(problem: Problem, b: int, h: int, rows: Tensor, key: Tensor) ->
     return allowed.expand(rows.shape[0], key.shape[1])
 
 
-def dense_entries(
-    exponent: Tensor, row: Tensor, feature: Tensor, v: Tensor, s: Tensor, pair_factor: Tensor | None
-) -> Tensor:
+def dense_entries(exponent: Tensor, row: Tensor, feature: Tensor, v: Tensor, s: Tensor, pair_factor: Tensor | None) -> Tensor:
     """The definition for entries (row, feature) of one head: [C]. `exponent` is [R, M], `v` and `s` are [M, D]."""
     whole = exponent[row] + s.t()[feature]  # [C, M]
     weight = torch.softmax(whole, -1)

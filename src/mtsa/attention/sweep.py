@@ -6,14 +6,16 @@ u keys in a block.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import rescue
+from . import parallel, rescue
 from .blocks import Chunk, Grid
 from .mask_choice import Span
 from .scratch import Scratch
@@ -69,7 +71,10 @@ class Sweep:
     # What the matrix products read
 
     def _load(self, chunk: Chunk) -> Four:
-        """q [n, N, I] (scaled if `scale_first`), k [n, M, I], and X: exp(s - c) v and exp(s - c), [n, M, D]; a padded key is 0 in k and in X."""
+        """q [n, N, I] (scaled if `scale_first`), k [n, M, I], and X: exp(s - c) v and exp(s - c), [n, M, D].
+
+        A padded key is 0 in k and in X.
+        """
         q, k = self._flat("q", chunk.of(self.q), self.scale_first), self._flat("k", chunk.of(self.k))
         v, s = chunk.of(self.v), chunk.of(self.s)  # [h, b, M, D]
         value, weight = (self.scratch.take(name, *s.shape) for name in ("value", "weight"))
@@ -157,9 +162,18 @@ class Sweep:
         self._find_top()
         B, H, N, _, _ = self.grid.shape
         highest = None if self.adding else self.q.new_empty(B, H, N, dtype=self.dtype)
-        for chunk in self.grid.chunks():
-            self._forward_chunk(chunk, out, denominator, highest)
+        parallel.for_each(
+            list(self.grid.chunks()),
+            lambda chunk: self._alone()._forward_chunk(chunk, out, denominator, highest),
+            self.q.device,
+        )
         return highest, self._mend(out, denominator)
+
+    def _alone(self) -> Self:
+        """The same sweep with the buffers of the thread that asks."""
+        twin = copy.copy(self)
+        twin.scratch = Scratch("sweep", self.dtype, self.q.device)
+        return twin
 
     def _forward_chunk(self, chunk: Chunk, out: Tensor, denominator: Tensor, highest: Tensor | None) -> None:
         q, k, value, weight = self._load(chunk)
@@ -275,4 +289,3 @@ def _shift(exponent: Tensor, top: Tensor) -> Tensor:
     shrink = torch.sub(top, base).exp_()[..., None]
     top.copy_(higher)
     return shrink
-

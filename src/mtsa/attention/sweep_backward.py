@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import rescue
+from . import parallel, rescue
 from .blocks import Chunk
 from .mask_choice import Span
 from .sweep import Four, Pair, Sweep
@@ -34,8 +34,11 @@ class BackwardSweep(Sweep):
         grads: Four,
     ) -> None:
         """Write the gradients of q, k, v, s into `grads`."""
-        for chunk in self.grid.chunks():
-            self._chunk(chunk, grad, out, denominator, highest, grads)
+        parallel.for_each(
+            list(self.grid.chunks()),
+            lambda chunk: self._alone()._chunk(chunk, grad, out, denominator, highest, grads),
+            self.q.device,
+        )
         if indices is not None:
             tensors = (self.q, self.k, self.v, self.s)
             value, pair = (self._value_rows, self._pair_rows) if self.dropping else (None, None)

@@ -1,0 +1,148 @@
+"""What is measured: each contender is a sequence layer with a name, a builder, and its operations counted.
+
+Letters: N length, E width, H heads, D = E / H head width.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtsa.attention.layer import MultiMaskAttention
+
+Layer = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the benchmark."""
+
+    name: str
+    build: Callable[[int, int], nn.Module]  # (width, heads) -> a module called as module(x)
+    operations: Callable[[int, int, int], float]  # (length, width, heads) -> multiply-adds per token, forward
+    live_bytes: Callable[[int, int, int, int], float]  # (batch, length, width, heads) -> held in a training step, roughly
+
+
+class PlainMultihead(nn.Module):
+    """`nn.MultiheadAttention` as most people call it for speed: self-attention, no weights asked for."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.attention(x, x, x, need_weights=False)[0]
+        return out
+
+
+class SdpaMultihead(nn.Module):
+    """Multi-head attention written by hand around `scaled_dot_product_attention`."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, N, E = x.shape
+        q, k, v = self.qkv(x).view(B, N, 3, self.heads, E // self.heads).permute(2, 0, 3, 1, 4)  # [B, H, N, D] each
+        heads = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        out: Tensor = self.out(heads.reshape(B, N, E))
+        return out
+
+
+class BiLstm(nn.Module):
+    """A bidirectional LSTM of the same output width."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.lstm(x)[0]
+        return out
+
+
+class Convolution(nn.Module):
+    """Three convolutions of 3, 4 and 5 tokens, a third of the width each."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Conv1d(width, width // 3, size, padding="same") for size in (3, 4, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = x.transpose(1, 2)  # [B, E, N]
+        return torch.cat([F.relu(part(channels)) for part in self.parts], 1).transpose(1, 2)
+
+
+def _mtsa(form: str, backend: str) -> Callable[[int, int], nn.Module]:
+    def build(width: int, heads: int) -> nn.Module:
+        scales = ("identity", "identity") if backend == "sdpa" else ("logsigmoid", "identity")
+        layer = MultiMaskAttention(width, heads, form=form, scales=scales)
+        layer.backend = backend
+        return layer
+
+    return build
+
+
+def _multihead_operations(length: int, width: int, heads: int) -> float:
+    return 4 * width**2 + 2 * length * width
+
+
+def _mtsa_operations(form: str, skipping: bool) -> Callable[[int, int, int], float]:
+    """Projections, then I + 2D for each pair and head; half of the pairs where forbidden blocks are skipped."""
+
+    def count(length: int, width: int, heads: int) -> float:
+        block = width**2 / heads  # one map of every head onto itself
+        dense = 4 * width**2 + 2 * block if form == "paper" else width**2 + 6 * block
+        return dense + 3 * length * width * (0.5 if skipping else 1.0)
+
+    return count
+
+
+def _linear_bytes(tensors: float) -> Callable[[int, int, int, int], float]:
+    return lambda batch, length, width, heads: 4.0 * tensors * batch * length * width
+
+
+def _pair_bytes(matrices: float, features: bool = False) -> Callable[[int, int, int, int], float]:
+    def count(batch: int, length: int, width: int, heads: int) -> float:
+        return 4.0 * matrices * batch * length**2 * (width if features else heads)
+
+    return count
+
+
+CONTENDERS: dict[str, Contender] = {
+    entry.name: entry
+    for entry in (
+        Contender("multihead", PlainMultihead, _multihead_operations, _linear_bytes(20)),
+        Contender("sdpa_multihead", SdpaMultihead, _multihead_operations, _linear_bytes(20)),
+        Contender("bilstm", BiLstm, lambda n, e, h: 2 * 4 * (e * e // 2 + e * e // 4), _linear_bytes(20)),
+        Contender("cnn", Convolution, lambda n, e, h: 12 * e * e / 3, _linear_bytes(12)),
+        Contender("paper", _mtsa("paper", "auto"), _mtsa_operations("paper", True), _linear_bytes(20)),
+        Contender("released", _mtsa("released", "auto"), _mtsa_operations("released", True), _linear_bytes(20)),
+        Contender("paper/tiled", _mtsa("paper", "tiled"), _mtsa_operations("paper", True), _linear_bytes(20)),
+        Contender("paper/factored", _mtsa("paper", "factored"), _mtsa_operations("paper", False), _pair_bytes(7)),
+        Contender("paper/sdpa", _mtsa("paper", "sdpa"), _mtsa_operations("paper", False), _pair_bytes(8)),
+        Contender("paper/reference", _mtsa("paper", "reference"), _mtsa_operations("paper", False), _pair_bytes(5, True)),
+    )
+}  # fmt: skip
+
+BASELINE = "multihead"
+
+
+def contender(name: str) -> Contender:
+    """The contender of that name.
+
+    Raises:
+        ValueError: an unknown name, answered with the nearest one.
+    """
+    if name in CONTENDERS:
+        return CONTENDERS[name]
+    near = difflib.get_close_matches(name, CONTENDERS, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(CONTENDERS)}"
+    raise ValueError(f'"{name}" is no contender of this benchmark; {hint}')

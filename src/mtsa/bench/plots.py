@@ -1,0 +1,53 @@
+"""The two pictures of the paper's Figure 1: memory and time against length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_QUANTITIES = {
+    "memory": ("step_bytes", 1024.0**2, "peak extra memory of a training step (MiB)"),
+    "time": ("step_seconds", 1e-3, "training step (ms)"),
+}
+
+
+def draw(record: dict[str, Any], folder: Path) -> list[Path]:
+    """Write memory.png and time.png; a line ends in a cross where a form was stopped."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    paths = []
+    setting = record["setting"]
+    for name, (field, unit, label) in _QUANTITIES.items():
+        figure, axes = pyplot.subplots(figsize=(8, 5.2), layout="constrained")
+        for number, contender in enumerate(dict.fromkeys(row["name"] for row in record["rows"])):
+            rows = [row for row in record["rows"] if row["name"] == contender]
+            points = [(row["length"], row[field] / unit) for row in rows if row.get(field)]
+            if not points:
+                continue
+            lengths, values = zip(*points, strict=True)
+            ours = contender.startswith(("paper", "released"))
+            (line,) = axes.plot(
+                lengths, values, marker="o", markersize=4, label=contender, color=f"C{number}",
+                linewidth=2.2 if contender in ("paper", "released") else 1.2, linestyle="-" if ours else "--",
+            )  # fmt: skip
+            if any("stopped" in row for row in rows):
+                axes.plot(lengths[-1], values[-1], marker="x", markersize=12, mew=2.5, color=line.get_color())
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        lengths_shown = sorted({row["length"] for row in record["rows"]})
+        axes.set_xticks(lengths_shown, [str(length) for length in lengths_shown])
+        axes.set_xlabel("sequence length")
+        axes.set_ylabel(label)
+        batch = "batch 64" if setting["batch"] == 64 else "about 4,096 tokens a batch"
+        shape = f"width {setting['width']}, {setting['heads']} heads, {batch}"
+        axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=10)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, ncols=2)
+        path = folder / f"{name}.png"
+        figure.savefig(path, dpi=130)
+        pyplot.close(figure)
+        paths.append(path)
+    return paths
