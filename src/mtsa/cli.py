@@ -52,7 +52,7 @@ def bench_layer(
     layers: Annotated[str | None, typer.Option(help='Layers, such as "paper,released"; all when left out.')] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Measured repeats of each layer; the best counts.")] = None,
     memory: Annotated[bool, typer.Option(help="Measure memory too, each in a process of its own.")] = True,
-    memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 6.0,
+    memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 4.0,
 ) -> None:
     """Time and memory of each layer against length, beside nn.MultiheadAttention in the same run."""
     from mtsa.bench import layer, plots
@@ -95,6 +95,21 @@ def demo() -> None:
     from mtsa import demo as demonstration
 
     demonstration.show(typer.echo, _progress)
+
+
+@app.command()
+def results(
+    records: Annotated[Path, typer.Option(help="Folder with the records of benchmarks.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
+) -> None:
+    """Make docs/results.md from the records."""
+    from mtsa.bench import results as page
+
+    try:
+        page.write(records, out)
+    except FileNotFoundError as error:
+        _fail(str(error))
+    typer.echo(f"written: {out}")
 
 
 @app.command()

@@ -14,15 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import core, reference, rescue
 from . import problem as problems
+from . import reference, rescue
 from .activations import activation_function
 from .function import explain_backend, tensorized_attention
 from .head_linear import HeadLinear, glorot_linear
 from .mask_choice import HeadMasks, rules_for
 from .masks import Backward, Forward, Mask
+from .paper_step import paper_step
 from .problem import Problem, check_keep, check_probability
+from .released_step import released_step
 from .scales import Scale, apply, scale_function
+from .step import Plan
 
 FORMS = ("paper", "released")
 
@@ -220,7 +223,7 @@ class MultiMaskAttention(nn.Module):
         return _zero_padding(self.combine(heads, v), keep)
 
     def _in_one_step(self, x: Tensor) -> bool:
-        """Whether `core` computes this layer: on a CPU, tiled, with nothing in the layer that it does not know."""
+        """Whether the layer runs as one step: on a CPU, tiled, with nothing in it that the step does not know."""
         dropping = self.training and (self.dense_dropout > 0 or self.attention_dropout > 0)
         plain = self.token_scale in ("logsigmoid", "identity") and self.source_scale == "identity"
         known = self.form == "released" or self.query.bias is None
@@ -232,17 +235,17 @@ class MultiMaskAttention(nn.Module):
     def _one_step(self, x: Tensor, keep: Tensor | None) -> Tensor:
         rules = HeadMasks(self.masks, None)
         scale = 1.0 / math.sqrt(self.score_dim)
-        plan = core.Plan(Problem(rules, keep, self.token_scale, scale, 0.0, x.dtype), self.num_heads, self.activation)
+        plan = Plan(Problem(rules, keep, self.token_scale, scale, 0.0, x.dtype), self.num_heads, self.activation)
         hidden, score = self.source_hidden, self.source_score
         assert hidden.bias is not None
         assert score.bias is not None
         source = (hidden.weight, hidden.bias, score.weight, score.bias)
         if self.form == "paper":
             maps = (self.query.weight, self.key.weight, self.value.weight, self.output.weight)
-            return core.paper_step(plan, x, (*maps, *source))
+            return paper_step(plan, x, (*maps, *source))
         assert self.gate.bias is not None
         maps = (self.value.weight, self.value.bias, self.query.weight, self.key.weight)
-        return core.released_step(plan, x, (*maps, *source, self.gate.weight, self.gate.bias))
+        return released_step(plan, x, (*maps, *source, self.gate.weight, self.gate.bias))
 
     def _source(self, rows: Tensor) -> Tensor:
         """The two source2token layers on [H, T, .]: f^s of the paper."""

@@ -73,11 +73,12 @@ class Convolution(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(nn.Conv1d(width, width // 3, size, padding="same") for size in (3, 4, 5))
+        self.parts = nn.ModuleList(nn.Conv1d(width, width // 3, size) for size in (3, 4, 5))
 
     def forward(self, x: Tensor) -> Tensor:
         channels = x.transpose(1, 2)  # [B, E, N]
-        return torch.cat([F.relu(part(channels)) for part in self.parts], 1).transpose(1, 2)
+        padded = (F.pad(channels, ((size - 1) // 2, size // 2)) for size in (3, 4, 5))
+        return torch.cat([F.relu(part(p)) for part, p in zip(self.parts, padded, strict=True)], 1).transpose(1, 2)
 
 
 def _mtsa(form: str, backend: str) -> Callable[[int, int], nn.Module]:

@@ -16,6 +16,7 @@ import torch
 
 import mtsa
 
+from . import safety
 from .contenders import BASELINE, CONTENDERS, contender
 from .memory import peak_extra
 from .timing import measure
@@ -31,11 +32,11 @@ class Setting:
     width: int = 600
     heads: int = 8
     batch: int | None = None  # None: as many sentences as make 4,096 tokens, at most 128
-    repeats: int = 7
+    repeats: int = 6
     seed: int = 0
     names: tuple[str, ...] = tuple(CONTENDERS)
     memory: bool = True
-    memory_budget_gib: float = 6.0
+    memory_budget_gib: float = 4.0
     patience: float = 20.0  # seconds: a form slower than this in one step stops there
 
     def batch_at(self, length: int) -> int:
@@ -58,7 +59,7 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
     names = [contender(name).name for name in setting.names]
     if BASELINE not in names:
         names.insert(0, BASELINE)
-    record: dict[str, Any] = {"setting": asdict(setting), **_circumstances(), "rows": []}
+    record: dict[str, Any] = {"setting": asdict(setting), **_circumstances(), "rows": [], "safety": []}
     stopped: dict[str, str] = {}
     for length in setting.lengths:
         shape = (setting.batch_at(length), length, setting.width)
@@ -83,6 +84,10 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
             record["rows"].append(row)
             if timing.step > setting.patience:
                 stopped[name] = f"a step took {timing.step:.0f} s at length {length}, more than {setting.patience:.0f} s"
+        for name in ("paper", "released"):
+            if name in layers:
+                share = safety.share(layers[name], shape, repeats=setting.repeats, seed=setting.seed)
+                record["safety"].append({"name": name, "length": length, "share": share})
     return record
 
 

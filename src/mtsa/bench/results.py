@@ -1,0 +1,74 @@
+"""docs/results.md from the records: nobody types a number there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .contenders import BASELINE
+from .layer import aligned, stops, table
+
+_TITLES = {
+    "step": "Training step (forward, backward, gradient of the input), and its ratio to `nn.MultiheadAttention`",
+    "operations": "Counted multiply-adds of the forward pass, ratio to multi-head attention",
+    "inference": "Inference",
+    "memory": "Peak extra memory of a training step, in a process of its own",
+}
+
+_TARGETS: dict[tuple[str, int], float] = {
+    ("paper", 64): 1.20, ("paper", 1024): 1.05, ("paper", 4096): 0.88,
+    ("released", 16): 0.80, ("released", 64): 0.90, ("released", 256): 0.90,
+    ("released", 1024): 0.85, ("released", 4096): 0.85,
+}  # fmt: skip
+
+
+def write(records: Path, out: Path) -> None:
+    """Make the page from every bench record below `records`.
+
+    Raises:
+        FileNotFoundError: if there is no record.
+    """
+    found = sorted(records.glob("**/bench-*.json"))
+    if not found:
+        raise FileNotFoundError(f'{records} holds no record "bench-*.json"; make one with: mtsa bench layer --out {records}')
+    parts = ["# Results\n", "Made by `mtsa results` from the records in `results/`; no number here is typed by hand.\n"]
+    for path in found:
+        parts.append(_section(json.loads(path.read_text()), path.relative_to(records)))
+    partial = out.with_suffix(".partial")
+    partial.write_text("\n".join(parts))
+    partial.replace(out)
+
+
+def _section(record: dict[str, Any], path: Path) -> str:
+    setting, machine, versions = record["setting"], record["machine"], record["versions"]
+    batch = f"batch {setting['batch']}" if setting["batch"] else "batches of about 4,096 tokens, at most 128 sentences"
+    lines = [
+        f"## Layers: width {setting['width']}, {setting['heads']} heads, {batch}\n",
+        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads on {machine['processor']}, float32.",
+        f"Best of {setting['repeats']} interleaved repeats, seed {setting['seed']}. Columns: length x batch.\n",
+    ]
+    for quantity, title in _TITLES.items():
+        lines.append(f"### {title}\n\n```\n{aligned(*table(record, quantity))}\n```\n")
+    if record.get("safety"):
+        shares = ", ".join(f"{row['name']} at {row['length']}: {row['share']:.1%}" for row in record["safety"])
+        lines.append(f"Part of a training step spent on numeric safety: {shares}.\n")
+    lines += [f"- stopped: {stop}" for stop in stops(record)]
+    lines.append(_against_targets(record))
+    return "\n".join(lines)
+
+
+def _against_targets(record: dict[str, Any]) -> str:
+    """Where a set target was met or missed, for the setting the targets are for."""
+    if record["setting"]["width"] != 600 or record["setting"]["batch"] is not None:
+        return ""
+    rows = {(row["name"], row["length"]): row for row in record["rows"] if "stopped" not in row}
+    cells = [
+        [name, str(length), f"{target:.2f}", f"{rows[name, length]['step_ratio']:.2f}",
+         "met" if rows[name, length]["step_ratio"] <= target else "missed"]
+        for (name, length), target in _TARGETS.items() if (name, length) in rows
+    ]  # fmt: skip
+    if not cells:
+        return ""
+    header = ["form", "length", "target", "measured", ""]
+    return f"\n### Training step against the targets set (ratio to `{BASELINE}`)\n\n```\n{aligned(header, cells)}\n```\n"
