@@ -115,8 +115,16 @@ def run(choice: Choice, problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Te
     if torch.is_autocast_enabled(q.device.type):
         with torch.autocast(q.device.type, enabled=False):
             return run(choice, problem, q, k, v, s)
+    if 0 in (*q.shape[:3], *v.shape):
+        return _nothing(q, k, v, s)
     watched = choice.backend.factored and problem.dropout_p == 0 and v.requires_grad and s.requires_grad
     if not (watched and torch.is_grad_enabled()):
         return choice.backend.attend(problem, q, k, v, s)
     watch = Watch(problem)
     return watch.leave(choice.backend.attend(problem, *watch.enter(q, k, v, s)))
+
+
+def _nothing(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    """No key to attend to or nobody to attend: zeros with gradient 0, whatever the backend."""
+    zeros = sum(tensor.masked_fill(torch.ones_like(tensor, dtype=torch.bool), 0.0).sum() for tensor in (q, k, v, s))
+    return v.new_zeros(*q.shape[:3], v.shape[3]) + zeros

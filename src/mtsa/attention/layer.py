@@ -22,7 +22,7 @@ from .head_linear import HeadLinear, glorot_linear
 from .mask_choice import HeadMasks, rules_for
 from .masks import Backward, Forward, Mask
 from .paper_step import paper_step
-from .problem import Problem, check_keep, check_probability
+from .problem import Problem, check_keep, check_probability, check_size
 from .released_step import released_step
 from .scales import Scale, apply, scale_function
 from .step import Plan
@@ -84,14 +84,14 @@ class MultiMaskAttention(nn.Module):
         dropout: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__()
-        self.embed_dim, self.num_heads = _positive(embed_dim, "embed_dim"), _positive(num_heads, "num_heads")
+        self.embed_dim, self.num_heads = check_size(embed_dim, "embed_dim"), check_size(num_heads, "num_heads")
         if form not in FORMS:
             raise ValueError(f'form "{form}" is unknown; it must be "paper" or "released"')
         if form == "released" and bias:
             raise ValueError('bias=True is for form="paper"; the released form has its biases where the authors have them')
         self.form = form
-        self.head_dim = _positive(head_dim, "head_dim") if head_dim is not None else _share(embed_dim, num_heads)
-        self.score_dim = _positive(score_dim, "score_dim") if score_dim is not None else self.head_dim
+        self.head_dim = check_size(head_dim, "head_dim") if head_dim is not None else _share(embed_dim, num_heads)
+        self.score_dim = check_size(score_dim, "score_dim") if score_dim is not None else self.head_dim
         self.masks = _half_and_half(num_heads) if masks is None else rules_for(masks, num_heads)
         self.activation = activation
         self._act = activation_function(activation)
@@ -143,7 +143,7 @@ class MultiMaskAttention(nn.Module):
         if self._in_one_step(x):
             return _zero_padding(self._one_step(x, keep), keep)
         q, k, v, s = self.project(x)
-        return self._finish(self._attend(q, k, v, s, keep), v, keep)
+        return _zero_padding(self.combine(self._attend(q, k, v, s, keep), v), keep)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(q, k, v, s), each [B, H, N, .]: what goes into `tensorized_attention`; s has passed sigma_s."""
@@ -186,14 +186,14 @@ class MultiMaskAttention(nn.Module):
         if self.training and (self.dense_dropout > 0 or self.attention_dropout > 0):
             raise RuntimeError("explain() needs the layer without dropout; call layer.eval() first")
         self._check(x, keep)
-        q, k, v, s = self.project(x)
         with rescue.count_rescued() as count:
-            heads = self._attend(q, k, v, s, keep)
+            output = self(x, keep)
+        q, k, v, s = self.project(x)
         options: dict[str, Any] = {"masks": list(self.masks), "keep": keep, "pairwise": self.token_scale}
         problem = problems.state(q, k, v, s, scale=None, dropout_p=0.0, **options)
         ready = problem.ready(q, k, v, s)
         return Explanation(
-            output=self._finish(heads, v, keep),
+            output=output,
             token2token=reference.safe_softmax(reference.token_exponent(problem, *ready[:2]), 3),
             source2token=reference.source_weights(problem, ready[3]),
             tensor=reference.weight_tensor(problem, *ready[:2], ready[3]) if tensor else None,
@@ -219,9 +219,6 @@ class MultiMaskAttention(nn.Module):
             backend=self.backend,
         )
 
-    def _finish(self, heads: Tensor, v: Tensor, keep: Tensor | None) -> Tensor:
-        return _zero_padding(self.combine(heads, v), keep)
-
     def _in_one_step(self, x: Tensor) -> bool:
         """Whether the layer runs as one step: on a CPU, tiled, with nothing in it that the step does not know."""
         dropping = self.training and (self.dense_dropout > 0 or self.attention_dropout > 0)
@@ -230,7 +227,7 @@ class MultiMaskAttention(nn.Module):
         outside = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
         exact = x.dtype in (torch.float32, torch.float64) and x.dtype == self.value.weight.dtype
         on_cpu = x.device.type == "cpu" and self.backend in ("auto", "tiled")
-        return on_cpu and plain and known and exact and not dropping and not outside
+        return x.numel() > 0 and on_cpu and plain and known and exact and not dropping and not outside
 
     def _one_step(self, x: Tensor, keep: Tensor | None) -> Tensor:
         rules = HeadMasks(self.masks, None)
@@ -300,14 +297,6 @@ def _share(embed_dim: int, heads: int) -> int:
     if embed_dim % heads:
         raise ValueError(f"num_heads ({heads}) must divide embed_dim ({embed_dim}); or pass head_dim")
     return embed_dim // heads
-
-
-def _positive(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is a {type(value).__name__}; it must be a whole number")
-    if value < 1:
-        raise ValueError(f"{name} ({value}) must be at least 1")
-    return value
 
 
 def _pair(value: Any, name: str, example: str) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .activations import activation_function
 from .head_linear import glorot_linear
-from .problem import check_keep, check_probability
+from .problem import check_keep, check_probability, check_size
 from .reference import safe_softmax
 
 
@@ -29,13 +29,12 @@ class Source2Token(nn.Module):
 
     Raises:
         ValueError: embed_dim below 1, an unknown activation, or a dropout outside [0, 1).
+        TypeError: embed_dim or dropout of the wrong kind.
     """
 
     def __init__(self, embed_dim: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
         super().__init__()
-        if embed_dim < 1:
-            raise ValueError(f"embed_dim ({embed_dim}) must be at least 1")
-        self.embed_dim = embed_dim
+        self.embed_dim = check_size(embed_dim, "embed_dim")
         self._act = activation_function(activation)
         self.dropout = check_probability(dropout, "dropout")
         self.hidden = glorot_linear(embed_dim, embed_dim, bias=True)
@@ -43,6 +42,8 @@ class Source2Token(nn.Module):
 
     def weights(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """The pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
         if x.dim() != 3 or x.shape[2] != self.embed_dim:
             raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
         if keep is not None:

@@ -145,6 +145,20 @@ def check_keep(keep: Any, batch: int, length: int, device: torch.device) -> None
         raise ValueError(f"keep is on {keep.device}, but the input is on {device}; use keep.to({str(device)!r})")
 
 
+def check_size(value: Any, name: str) -> int:
+    """`value` as a whole number of at least 1.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: below 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is a {type(value).__name__}; it must be a whole number")
+    if value < 1:
+        raise ValueError(f"{name} ({value}) must be at least 1")
+    return value
+
+
 def check_probability(value: Any, name: str) -> float:
     """`value` as a float in [0, 1).
 

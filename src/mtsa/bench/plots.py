@@ -12,7 +12,7 @@ _QUANTITIES = {
 
 
 def draw(record: dict[str, Any], folder: Path) -> list[Path]:
-    """Write memory.png and time.png; a line ends in a cross where a form was stopped."""
+    """Write time.png, and memory.png where memory was measured; a line ends in a cross where a form was stopped."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -21,6 +21,8 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
     paths = []
     setting = record["setting"]
     for name, (field, unit, label) in _QUANTITIES.items():
+        if not any(row.get(field) for row in record["rows"]):
+            continue  # memory was not measured
         figure, axes = pyplot.subplots(figsize=(8, 5.2), layout="constrained")
         for number, contender in enumerate(dict.fromkeys(row["name"] for row in record["rows"])):
             rows = [row for row in record["rows"] if row["name"] == contender]

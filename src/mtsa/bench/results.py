@@ -45,8 +45,8 @@ def _section(record: dict[str, Any], path: Path) -> str:
     batch = f"batch {setting['batch']}" if setting["batch"] else "batches of about 4,096 tokens, at most 128 sentences"
     lines = [
         f"## Layers: width {setting['width']}, {setting['heads']} heads, {batch}\n",
-        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads on {machine['processor']}, float32.",
-        f"Best of {setting['repeats']} interleaved repeats, seed {setting['seed']}. Columns: length x batch.\n",
+        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}.",
+        f"Float32. Best of {setting['repeats']} interleaved repeats, seed {setting['seed']}. Columns: length x batch.\n",
     ]
     for quantity, title in _TITLES.items():
         lines.append(f"### {title}\n\n```\n{aligned(*table(record, quantity))}\n```\n")

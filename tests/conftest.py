@@ -1,0 +1,18 @@
+"""Settings for the whole suite: property tests draw the same examples each time, and none has a deadline."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Some virtual machines announce AMX and then refuse it, and torch's bfloat16 products end the process there. Read by oneDNN
+# at its first product, so setting it here is early enough.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+settings.register_profile(
+    "mtsa",
+    deadline=None,
+    derandomize=True,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("mtsa")

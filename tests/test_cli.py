@@ -1,0 +1,76 @@
+"""The command line: help at once, one sentence and exit code 2 for bad input, files written."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from mtsa.cli import app
+
+runner = CliRunner()
+
+
+def test_bench_layer_prints_tables_and_writes_record_and_pictures(tmp_path):
+    arguments = [
+        "bench",
+        "layer",
+        "--lengths",
+        "5",
+        "--layers",
+        "paper",
+        "--repeats",
+        "1",
+        "--no-memory",
+        "--out",
+        str(tmp_path),
+    ]
+    done = runner.invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "training step" in done.output
+    assert "multihead" in done.output
+    assert (tmp_path / "bench-layer.json").exists()
+    assert (tmp_path / "time.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--lengths", "16,x"], '"x" is no length'),
+        (["--lengths", ""], "is no length"),
+        (["--layers", "papr"], 'did you mean "paper"'),
+        (["--preset", "big"], "layer or paper"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(arguments, said):
+    done = runner.invoke(app, ["bench", "layer", *arguments])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_results_without_records_says_what_to_do(tmp_path):
+    done = runner.invoke(app, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
+    assert done.exit_code == 2
+    assert "mtsa bench layer" in done.stderr
+
+
+def test_backends_prints_the_capability_table():
+    done = runner.invoke(app, ["backends"])
+    assert done.exit_code == 0
+    for name in ("reference", "factored", "tiled", "sdpa", "flex"):
+        assert name in done.output
+
+
+def test_without_its_extras_the_command_names_the_extra_in_one_line():
+    code = (
+        "import importlib.util, sys\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name == 'typer' else real(name, *rest)\n"
+        "from mtsa.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "The mtsa command needs typer: pip install 'mtsa[cli]'"

@@ -1,0 +1,140 @@
+"""What the package shows to the outside, and what it pulls in."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import mtsa
+import mtsa.masks
+
+ATTENTION = Path(mtsa.attention.__file__).parent
+
+USE_WITHOUT_EXTRAS = '''
+import sys
+
+class Without:
+    """A finder that does not find some packages, as if they were not installed."""
+
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"numpy", "transformers", "typer", "rich", "matplotlib"}:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+try:
+    import numpy
+except ImportError:
+    pass
+else:
+    raise SystemExit("numpy can still be imported")
+
+import torch
+import mtsa
+
+x = torch.randn(2, 5, 14, requires_grad=True)
+keep = torch.tensor([[True] * 5, [True, True, False, False, False]])
+for form in ("paper", "released"):
+    layer = mtsa.MultiMaskAttention(14, 2, form=form)
+    layer(x, keep).sum().backward()
+    layer.explain(x, keep)
+mtsa.Source2Token(14)(x, keep).sum().backward()
+four = [torch.randn(1, 2, 5, 3, requires_grad=True) for _ in range(4)]
+for backend in ("reference", "factored", "tiled"):
+    mtsa.tensorized_attention(*four, masks="forward, backward", backend=backend).sum().backward()
+assert torch.isfinite(x.grad).all()
+print("worked")
+'''
+
+NEW_MODULES = """
+import sys
+import torch
+before = set(sys.modules)
+import mtsa
+new = {name.split(".")[0] for name in set(sys.modules) - before}
+print(" ".join(sorted(new)))
+"""
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_public_names_are_these():
+    assert sorted(mtsa.__all__) == [
+        "Explanation",
+        "MultiMaskAttention",
+        "Source2Token",
+        "__version__",
+        "backend_table",
+        "count_rescued",
+        "explain_backend",
+        "masks",
+        "tensorized_attention",
+    ]
+    assert all(hasattr(mtsa, name) for name in mtsa.__all__)
+
+
+def test_the_public_masks_are_these():
+    assert sorted(mtsa.masks.__all__) == [
+        "And",
+        "Backward",
+        "Distance",
+        "Forward",
+        "Full",
+        "Mask",
+        "NoSelf",
+        "Or",
+        "Window",
+        "from_attn_mask",
+        "from_key_padding_mask",
+    ]
+    assert all(hasattr(mtsa.masks, name) for name in mtsa.masks.__all__)
+
+
+def test_importing_the_package_imports_none_of_the_extras():
+    result = run(NEW_MODULES)
+    assert result.returncode == 0, result.stderr
+    found = set(result.stdout.split())
+    assert "mtsa" in found
+    assert not found & {"transformers", "typer", "rich", "matplotlib", "hypothesis", "pytest"}
+
+
+def test_the_package_works_where_only_torch_is_installed():
+    result = run(USE_WITHOUT_EXTRAS)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "worked"
+
+
+def imports(file):
+    """(how many dots, module) of every import statement in a file."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or ""
+
+
+def test_the_mechanism_imports_torch_and_itself_alone():
+    files = sorted(ATTENTION.rglob("*.py"))
+    assert len(files) > 10
+    known = {file.stem for file in files} | {""}
+    for file in files:
+        for level, module in imports(file):
+            if level == 0:
+                top = module.split(".")[0]
+                assert top == "torch" or top in sys.stdlib_module_names, f"{file.name} imports {module}"
+            else:
+                assert level == 1, f"{file.name} imports from outside its folder"
+                assert module.split(".")[0] in known
+
+
+def test_the_public_function_and_layer_say_what_they_raise():
+    documented = (mtsa.tensorized_attention, mtsa.explain_backend, mtsa.MultiMaskAttention, mtsa.Source2Token)
+    assert all("Raises:" in thing.__doc__ for thing in documented)
