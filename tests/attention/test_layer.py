@@ -210,3 +210,28 @@ def test_an_input_that_is_not_contiguous_gives_the_same(form):
     strided = x.permute(2, 0, 1).contiguous().permute(1, 2, 0)
     assert not strided.is_contiguous()
     assert_same(results(layer, strided, lambda x: layer(x, keep)), results(layer, x, lambda x: layer(x, keep)), 1e-12)
+
+
+@pytest.mark.parametrize("form", ["paper", "released"])
+def test_a_map_put_in_place_of_another_or_hooked_is_used(form):
+    """The one-step path reads weights by itself; it must step back when a map is no longer the layer's own."""
+    torch.manual_seed(0)
+    layer = mtsa.MultiMaskAttention(14, 2, form=form)
+    x = torch.randn(2, 5, 14)
+    plain = layer(x)
+    seen = []
+    handle = layer.value.register_forward_hook(lambda module, given, out: seen.append(out.shape))
+    assert torch.allclose(layer(x), plain, atol=1e-6)
+    handle.remove()
+    assert seen
+
+    class Doubled(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.weight, self.bias = inner, inner.weight, inner.bias
+
+        def forward(self, given):
+            return 2 * self.inner(given)
+
+    layer.value = Doubled(layer.value)
+    assert not torch.allclose(layer(x), plain, atol=1e-3)

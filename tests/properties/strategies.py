@@ -9,7 +9,7 @@ from tests import cases
 from tests.cases import Case
 
 QUERIES = (0, 1, 2, 3, 5, 7, 11, 13)
-KEYS = (1, 2, 3, 5, 7, 11, 13)
+KEYS = (0, 1, 2, 3, 5, 7, 11, 13)
 
 
 @st.composite

@@ -227,7 +227,8 @@ class MultiMaskAttention(nn.Module):
         outside = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
         exact = x.dtype in (torch.float32, torch.float64) and x.dtype == self.value.weight.dtype
         on_cpu = x.device.type == "cpu" and self.backend in ("auto", "tiled")
-        return x.numel() > 0 and on_cpu and plain and known and exact and not dropping and not outside
+        untouched = all(_untouched(module) for module in self.children())
+        return x.numel() > 0 and on_cpu and plain and known and exact and untouched and not dropping and not outside
 
     def _one_step(self, x: Tensor, keep: Tensor | None) -> Tensor:
         rules = HeadMasks(self.masks, None)
@@ -267,6 +268,12 @@ class MultiMaskAttention(nn.Module):
             )
         if keep is not None:
             check_keep(keep, x.shape[0], x.shape[1], x.device)
+
+
+def _untouched(module: nn.Module) -> bool:
+    """Whether a map is what this layer made: nothing put in its place, nothing hooked on, nothing reparametrised."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return type(module) in (nn.Linear, HeadLinear) and not any(hooks)
 
 
 def _zero_padding(out: Tensor, keep: Tensor | None) -> Tensor:
