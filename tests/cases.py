@@ -179,15 +179,18 @@ def budgets(case: Case, truths: tuple[Tensor, ...]) -> list[float]:
     return [2 * errors[0] + 2e-6 * max(1.0, largest(truths[0])), *(3 * error + floor for error in errors[1:])]
 
 
-def assert_within_budget(case: Case, results: tuple[Tensor, ...]) -> None:
-    """The output, and the gradients of q, k, v, s if `results` holds them, against the definition in float64."""
+def assert_within_budget(case: Case, results: tuple[Tensor, ...], times: float = 1.0) -> None:
+    """The output, and the gradients of q, k, v, s if `results` holds them, against the definition in float64.
+
+    `times` widens the budget, for problems that are known to need it.
+    """
     truths = case.dense(torch.float64)
     names = ("the output", *(f"the gradient of {name}" for name in "qkvs"))
     for name, found, truth, budget in zip(names, results, truths, budgets(case, truths), strict=False):
         assert found.shape == truth.shape
         assert torch.isfinite(found).all(), f"{name} is not finite"
         error = largest(found.double() - truth)
-        assert error <= budget, f"{name}: error {error:.3g}, budget {budget:.3g}"
+        assert error <= times * budget, f"{name}: error {error:.3g}, budget {times} * {budget:.3g}"
 
 
 def assert_backend_within_budget(case: Case, backend: str) -> None:

@@ -76,6 +76,7 @@ def test_the_public_names_are_these():
         "count_rescued",
         "explain_backend",
         "masks",
+        "release_buffers",
         "tensorized_attention",
     ]
     assert all(hasattr(mtsa, name) for name in mtsa.__all__)

@@ -6,6 +6,7 @@ from mtsa.attention.function import explain_backend, tensorized_attention
 from mtsa.attention.layer import Explanation, MultiMaskAttention
 from mtsa.attention.pooling import Source2Token
 from mtsa.attention.rescue import count_rescued
+from mtsa.attention.scratch import release_buffers
 
 __version__ = "0.1.0"
 
@@ -18,5 +19,6 @@ __all__ = [
     "count_rescued",
     "explain_backend",
     "masks",
+    "release_buffers",
     "tensorized_attention",
 ]

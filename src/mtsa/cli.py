@@ -46,10 +46,12 @@ class _Rate(ProgressColumn):
 
 @bench.command("layer")
 def bench_layer(
-    out: Annotated[Path, typer.Option(help="Folder for the record (JSON) and the two pictures.")] = Path("bench-out"),
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON) and the pictures.")] = Path("bench-out"),
     preset: Annotated[str, typer.Option(help="layer (600 wide, 8 heads) or paper (batch 64, 300 channels).")] = "layer",
     lengths: Annotated[str | None, typer.Option(help='Lengths, such as "16,64,256"; the preset\'s when left out.')] = None,
-    layers: Annotated[str | None, typer.Option(help='Layers, such as "paper,released"; all when left out.')] = None,
+    layers: Annotated[
+        str | None, typer.Option(help='Layers, such as "paper,released,cnn,paper/factored"; all when left out.')
+    ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Measured repeats of each layer; the best counts.")] = None,
     memory: Annotated[bool, typer.Option(help="Measure memory too, each in a process of its own.")] = True,
     memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 4.0,
@@ -71,7 +73,10 @@ def bench_layer(
             record = layer.run(setting, tick)
     except ValueError as error:
         _fail(str(error))
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(f"--out {out}: {error.strerror}; name a folder that can be made")
     path = out / f"bench-{preset}.json"
     layer.save(record, path)
     titles = {
@@ -107,7 +112,7 @@ def results(
 
     try:
         page.write(records, out)
-    except FileNotFoundError as error:
+    except OSError as error:
         _fail(str(error))
     typer.echo(f"written: {out}")
 

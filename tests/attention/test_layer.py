@@ -235,3 +235,40 @@ def test_a_map_put_in_place_of_another_or_hooked_is_used(form):
 
     layer.value = Doubled(layer.value)
     assert not torch.allclose(layer(x), plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["paper", "released"])
+def test_nan_in_padding_reaches_no_gradient(form):
+    layer = mtsa.MultiMaskAttention(14, 2, form=form)
+    x, keep = torch.randn(2, 5, 14), torch.ones(2, 5, dtype=torch.bool)
+    keep[0, 3:] = False
+    x[0, 3:] = float("nan")
+    x.requires_grad_()
+    layer(x, keep).pow(2).sum().backward()
+    assert torch.isfinite(x.grad).all()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize("form", ["paper", "released"])
+def test_padding_that_changes_between_forward_and_backward_is_noticed(form):
+    layer = mtsa.MultiMaskAttention(14, 2, form=form)
+    keep = torch.ones(2, 5, dtype=torch.bool)
+    keep[0, 3:] = False
+    out = layer(torch.randn(2, 5, 14), keep)
+    keep.fill_(True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_second_derivatives_are_refused_where_they_are_not_to_be_had():
+    layer = mtsa.MultiMaskAttention(14, 2)
+    x = torch.randn(2, 5, 14, requires_grad=True)
+    with pytest.raises(RuntimeError, match="factored"):
+        torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+    layer.backend = "factored"
+    (grad,) = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+    assert grad.requires_grad
+
+
+def test_the_masks_are_part_of_what_a_layer_prints():
+    assert "Window(radius=3)" in repr(mtsa.MultiMaskAttention(14, 2, masks="window(3)"))

@@ -97,7 +97,7 @@ def test_neighbouring_heads_with_an_equal_mask_go_together():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 def test_a_mask_tensor_must_be_bool(dtype):
     tensors = cases.make(("full",) * 2, queries=5).tensors
-    with pytest.raises(TypeError, match=r"masks is a torch\.\w+ tensor; it must be bool .*from_attn_mask"):
+    with pytest.raises(TypeError, match=r"masks is a torch\.\w+ tensor; it must be bool .*~masks"):
         mtsa.tensorized_attention(*tensors, masks=torch.ones(5, 5, dtype=dtype))
 
 

@@ -151,3 +151,93 @@ def test_saturated_rows_have_the_gradient_of_the_definition(backend, pairwise, n
         results = case.run_with_grads(backend)
     assert count.saturated == 1
     cases.assert_within_budget(case, results)
+
+
+HARD = {
+    "gradient of q": {"names": ("distance(0.3)", "window(0)", "forward | backward"), "batch": 3, "queries": 1, "keys": 5}
+    | {"score": 5, "width": 7, "seed": 148605, "steep": 100.0, "values": 1e5}
+    | {"keep": torch.tensor([[1, 1, 0, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]], dtype=torch.bool)},
+    "output, steep": {"names": ("forward", "forward(self)", "distance(0.3)"), "batch": 3, "queries": 13, "keys": 7}
+    | {"score": 2, "width": 7, "seed": 722010, "steep": 3000.0, "values": 1e5},
+    "gradients of q and k": {"names": ("window(2)", "distance(0.2) & distance(0.1) & backward"), "batch": 3}
+    | {"queries": 1, "keys": 13, "score": 5, "width": 3, "seed": 564730, "steep": 1000.0, "values": 100.0},
+    "output": {"names": ("full", "backward(self)", "distance(0.3)"), "batch": 2, "queries": 3, "keys": 13}
+    | {"score": 5, "width": 3, "seed": 235553, "steep": 100.0, "values": 100.0},
+}
+"""The worst of 3,000 problems drawn at random, by what is furthest off for its budget."""
+
+
+@pytest.mark.parametrize("backend", cases.TRAINABLE)
+@pytest.mark.parametrize("name", HARD)
+def test_the_hardest_problems_found_at_random_are_within_twice_the_budget(backend, name):
+    """The budget is a multiple of what plain float32 happens to be off by, so now and then it is missed by chance.
+
+    Four of 3,000 random problems are, all with identity scores of hundreds; they must not drift further.
+    """
+    case = cases.make(**HARD[name], pairwise="identity")
+    cases.assert_within_budget(case, case.run_with_grads(backend), times=2.0)
+
+
+@pytest.mark.parametrize("backend", ["auto", "tiled", "factored"])
+def test_a_gradient_of_a_forbidden_key_does_not_overflow_into_nan(backend):
+    """Small denominators with large weights of keys that are not allowed: inf times 0 must not arise."""
+    q = torch.ones(1, 1, 5, 1, requires_grad=True)
+    k = torch.tensor([-25.0, -25, 0, 0, 0]).view(1, 1, 5, 1).requires_grad_()
+    s = torch.tensor([-16.0, -16, 16, 16, 16]).view(1, 1, 5, 1).repeat(1, 1, 1, 16).requires_grad_()
+    v = torch.full((1, 1, 5, 16), 1e6)
+    v[:, :, 0] = -5e5
+    v.requires_grad_()
+    mtsa.tensorized_attention(q, k, v, s, masks="forward", backend=backend).pow(2).sum().backward()
+    for tensor in (q, k, v, s):
+        assert torch.isfinite(tensor.grad).all()
+
+
+def test_counts_can_be_nested_even_while_they_are_equal():
+    layer = mtsa.MultiMaskAttention(14, 2)
+    s = torch.zeros(1, 1, 3, 2)
+    s[:, :, 2] = 200.0
+    with mtsa.count_rescued() as outer:
+        layer.explain(torch.randn(1, 3, 14))
+        ones = torch.ones(1, 1, 3, 2)
+        mtsa.tensorized_attention(ones, ones, ones, s, masks="forward")
+    assert outer.entries == 4  # two queries that have a key, two features
+
+
+@pytest.mark.parametrize("backend", ["tiled", "factored"])
+def test_one_saturated_head_among_ordinary_ones_keeps_its_gradient(backend):
+    torch.manual_seed(0)
+    q, k, v, s = (torch.randn(1, 2, 384, 16) for _ in range(4))
+    s[:, 0] *= 2500
+    v[:, 0] *= 2.5e5
+    v[:, 1] *= 1e4
+    upstream = torch.randn(1, 2, 384, 16)
+
+    def gradient(name, dtype):
+        tensors = [tensor.to(dtype).requires_grad_() for tensor in (q, k, v, s)]
+        out = mtsa.tensorized_attention(*tensors, backend=name)
+        return torch.autograd.grad(out, tensors[3], upstream.to(dtype))[0]
+
+    truth = gradient("reference", torch.float64)
+    error, plain = ((gradient(name, torch.float32) - truth).abs().max() for name in (backend, "reference"))
+    assert error <= 3 * plain + 5e-6 * truth.abs().max()
+
+
+@pytest.mark.parametrize("form", ["paper", "released"])
+def test_a_saturated_layer_has_the_gradients_of_the_definition(form):
+    """In the one-step path too: with source2token scores of thousands every row is saturated."""
+    torch.manual_seed(0)
+    layer = mtsa.MultiMaskAttention(14, 2, form=form)
+    with torch.no_grad():
+        layer.source_score.weight.mul_(1e4)
+    x, upstream = torch.randn(2, 7, 14), torch.randn(2, 7, 14)
+
+    def gradients(backend, dtype):
+        layer.to(dtype).backend = backend
+        given = x.to(dtype).requires_grad_()
+        return torch.autograd.grad(layer(given), [given, layer.key.weight, layer.query.weight], upstream.to(dtype))
+
+    truth = gradients("reference", torch.float64)
+    plain, fast = gradients("reference", torch.float32), gradients("tiled", torch.float32)
+    for exact, usual, found in zip(truth, plain, fast, strict=True):
+        budget = 3 * (usual - exact).abs().max() + 5e-6 * exact.abs().max()
+        assert (found - exact).abs().max() <= budget

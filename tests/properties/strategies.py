@@ -40,7 +40,7 @@ def problems(draw: st.DrawFn, pairwise: tuple = cases.PAIRWISE, steep: tuple = (
         width=draw(st.sampled_from((1, 3, 7))),
         seed=draw(st.integers(0, 10_000)),
         steep=draw(st.sampled_from(steep)),
-        values=draw(st.sampled_from((1.0, 100.0))),
+        values=draw(st.sampled_from((1.0, 100.0, 1e5))),
         keep=draw(keeps(batch, keys)),
         pairwise=draw(st.sampled_from(pairwise)),
         scale=draw(st.sampled_from((None, 0.7))),

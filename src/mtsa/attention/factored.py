@@ -37,7 +37,7 @@ def attend_in_tiles(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor
     q, k, v, s = problem.ready(q, k, v, s)
     highest, (side, _) = top(problem, s), cell_size(q.shape[2], k.shape[2])
     runs = []
-    for rule, first, last in problem.masks.runs():
+    for _, first, last in problem.masks.runs():
         part = Problem(
             problem.masks.part(first, last),
             problem.keep,
@@ -50,7 +50,7 @@ def attend_in_tiles(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor
         tiles = []
         for start in range(0, max(q.shape[2], 1), side):
             tile = (start, min(start + side, q.shape[2]))
-            keys = _reach(part, rule, tile, k.shape[2], side)
+            keys = _reach(part, tile, k.shape[2], side)
             inside = slice(*keys)
             tensors = (q[:, heads, slice(*tile)], k[:, heads, inside], v[:, heads, inside], s[:, heads, inside])
             tiles.append(checkpoint(_tile, part, tile, keys, *tensors, highest[:, heads], use_reentrant=False))
@@ -58,7 +58,7 @@ def attend_in_tiles(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor
     return torch.cat(runs, 1).to(problem.dtype)
 
 
-def _reach(problem: Problem, rule: object, tile: Span, keys: int, side: int) -> Span:
+def _reach(problem: Problem, tile: Span, keys: int, side: int) -> Span:
     """The smallest run of key blocks outside of which a tile of queries sees nothing."""
     spans = [(start, min(start + side, keys)) for start in range(0, keys, side)]
     seen = [span for span in spans if problem.masks.block(problem.masks.rules[0], *tile, *span) is not Block.NONE]

@@ -104,7 +104,7 @@ def _one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.to(widest) for tensor in tensors)
 
 
-@torch.compiler.disable
+@torch._disable_dynamo  # type: ignore[attr-defined]  # torch.compiler.disable without loading the compiler at import
 def _outside_the_graph(choice: Choice, problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
     """Under torch.compile the backends run as they are: they look at the data, which a compiled graph cannot."""
     return run(choice, problem, q, k, v, s)
@@ -117,7 +117,8 @@ def run(choice: Choice, problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Te
             return run(choice, problem, q, k, v, s)
     if 0 in (*q.shape[:3], *v.shape):
         return _nothing(q, k, v, s)
-    watched = choice.backend.factored and problem.dropout_p == 0 and v.requires_grad and s.requires_grad
+    needs_grad = any(tensor.requires_grad for tensor in (q, k, v, s))
+    watched = choice.backend.factored and problem.dropout_p == 0 and needs_grad
     if not (watched and torch.is_grad_enabled()):
         return choice.backend.attend(problem, q, k, v, s)
     watch = Watch(problem)

@@ -1,22 +1,24 @@
-"""Gradients when every row of a call is saturated: then a factored backward gives rounding noise, and the definition is used.
+"""Gradients where every row of a head is saturated: a factored backward gives rounding noise, and the definition is used.
 
 Where one key holds all the weight of an entry, the gradient of its exponent is sum_l g (v - out) with v = out. A factored
 backward forms g v and g out in two products and subtracts, so of an exact 0 it leaves noise of the size eps * |g v|. Among
 entries that are not saturated this noise is far below their own gradients; when all of them are, it is all there is. The
-two ends of a call are therefore watched: if the gradient of s is as small as that noise, all gradients are computed again.
+two ends of a call are therefore watched: where the gradient of s is as small as that noise, the gradients of that head are
+computed again.
 
 Letters: B batch, H heads, N queries, M keys, I score width, D head width; R query rows at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import rescue
-from .problem import Problem
+from .problem import HALF, Problem
 from .reference import safe_softmax
 from .sweep import Four
 
@@ -61,7 +63,7 @@ class _Enter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, watch: Watch, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, ...]:
         ctx.watch = watch
-        ctx.save_for_backward(q, k, v, s)
+        ctx.save_for_backward(q, k, v, s, watch.problem.keep, watch.problem.masks.tensor)  # the last two: see `tiled`
         return tuple(tensor.view_as(tensor) for tensor in (q, k, v, s))
 
     @staticmethod
@@ -70,48 +72,62 @@ class _Enter(torch.autograd.Function):
         out_grad, watch.grad = watch.grad, None
         if dv is None or ds is None or out_grad is None or torch.is_grad_enabled():
             return None, *grads  # second derivatives are the caller's to watch
-        tensors = ctx.saved_tensors
-        if not is_noise(watch.problem, tensors, dv, ds):
+        tensors = ctx.saved_tensors[:4]
+        heads = noisy_heads(watch.problem, tensors, dv, ds)
+        if heads is None:
             return None, *grads
-        exact = dense_backward(watch.problem, tensors, out_grad)
-        return None, *(None if old is None else new for old, new in zip(grads, exact, strict=True))
+        return None, *dense_backward(watch.problem, tensors, out_grad, heads, grads)
 
 
-def is_noise(problem: Problem, tensors: Four, dv: Tensor, ds: Tensor) -> bool:
-    """Whether the gradient of s is what rounding leaves of v * dv - v * dv."""
+def noisy_heads(problem: Problem, tensors: Four, dv: Tensor, ds: Tensor) -> Tensor | None:
+    """The heads [B, H] whose gradient of s is what rounding leaves of v * dv - v * dv; None if there is no such head.
+
+    Noise that is small against the largest gradient of s in the call does not count.
+    """
     if ds.numel() == 0:
-        return False
+        return None
     q, _, v, _ = tensors
     suspect = _SUSPECT_CHEAP if v.numel() * q.shape[2] <= _CHEAP else _SUSPECT
-    return _largest(ds) <= suspect * torch.finfo(problem.compute_dtype).eps * _largest(v) * _largest(dv)
+    largest = _largest(ds)
+    noise = torch.finfo(problem.compute_dtype).eps * _largest(v) * _largest(dv)
+    noisy = (largest <= suspect * noise) & (noise > 1e-6 * largest.max())
+    return noisy if bool(noisy.any()) else None
 
 
-def _largest(tensor: Tensor) -> float:
+def _largest(tensor: Tensor) -> Tensor:
+    """The largest magnitude of each head, [B, H], reduced first over what lies apart in memory."""
     tensor = tensor.detach()
-    return max(-float(tensor.amin()), float(tensor.amax()))
+    if tensor.stride(1) >= tensor.stride(2):
+        high, low = tensor.amax((2, 3)), tensor.amin((2, 3))
+    else:
+        high, low = tensor.amax(2).amax(2), tensor.amin(2).amin(2)
+    return torch.maximum(high, -low).float() if tensor.dtype in HALF else torch.maximum(high, -low)
 
 
-def dense_backward(problem: Problem, tensors: Four, grad: Tensor) -> tuple[Tensor, ...]:
-    """The gradients of q, k, v, s by the definition, a few rows of one head at a time."""
+def dense_backward(
+    problem: Problem, tensors: Four, grad: Tensor, heads: Tensor, grads: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """`grads` with those of the heads [B, H] taken from the definition, a few rows of one head at a time."""
     rescue.note_saturated()
     q, k, v, s = problem.ready(*(tensor.detach() for tensor in tensors))
-    B, H, N, _ = q.shape
-    M, D = v.shape[2:]
-    grads = tuple(torch.zeros_like(tensor) for tensor in (q, k, v, s))
+    N, (M, D) = q.shape[2], v.shape[2:]
     rows = max(1, _CHUNK // max(M * D, 1))
-    for b in range(B):
-        for h in range(H):
-            for start in range(0, N, rows):
-                part = torch.arange(start, min(start + rows, N), device=q.device)
-                found = _rows_backward(problem, (b, h), part, (q[b, h], k[b, h], v[b, h], s[b, h]), grad[b, h, part])
-                grads[0][b, h, part] = found[0]
-                for target, value in zip(grads[1:], found[1:], strict=True):
-                    target[b, h] += value
-    if problem.keep is not None:
-        padded = ~problem.keep[:, None, :, None]
-        for target in grads[1:]:
-            target.masked_fill_(padded, 0.0)
-    return tuple(new.to(old.dtype) for new, old in zip(grads, tensors, strict=True))
+    result = [None if old is None else old.clone() for old in grads]
+    for b, h in heads.nonzero().tolist():
+        parts = [torch.zeros_like(tensor[b, h]) for tensor in (q, k, v, s)]
+        for start in range(0, N, rows):
+            part = torch.arange(start, min(start + rows, N), device=q.device)
+            found = _rows_backward(problem, (b, h), part, (q[b, h], k[b, h], v[b, h], s[b, h]), grad[b, h, part])
+            parts[0][part] = found[0]
+            for total, value in zip(parts[1:], found[1:], strict=True):
+                total += value
+        if problem.keep is not None:
+            for total in parts[1:]:
+                total.masked_fill_(~problem.keep[b][:, None], 0.0)
+        for target, total in zip(result, parts, strict=True):
+            if target is not None:
+                target[b, h] = total.to(target.dtype)
+    return tuple(result)
 
 
 def _rows_backward(

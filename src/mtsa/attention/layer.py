@@ -140,6 +140,7 @@ class MultiMaskAttention(nn.Module):
             TypeError, ValueError: if x or keep is of the wrong kind, dtype or shape.
         """
         self._check(x, keep)
+        x = _zero_padding(x, keep)  # so that nothing stored there, NaN included, can reach a gradient
         if self._in_one_step(x):
             return _zero_padding(self._one_step(x, keep), keep)
         q, k, v, s = self.project(x)
@@ -202,7 +203,10 @@ class MultiMaskAttention(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return f"{self.embed_dim} -> {self.out_dim}, {self.num_heads} heads, form={self.form}"
+        rules = HeadMasks(self.masks, None).runs()
+        masks = ", ".join(f"{last - first} x {rule}" for rule, first, last in rules)
+        options = f"activation={self.activation}, dropout=({self.dense_dropout}, {self.attention_dropout})"
+        return f"{self.embed_dim} -> {self.out_dim}, {self.num_heads} heads, form={self.form}, masks=[{masks}], {options}"
 
     # Steps
 
@@ -221,14 +225,15 @@ class MultiMaskAttention(nn.Module):
 
     def _in_one_step(self, x: Tensor) -> bool:
         """Whether the layer runs as one step: on a CPU, tiled, with nothing in it that the step does not know."""
+        if not all(_untouched(module) for module in self.children()):
+            return False
         dropping = self.training and (self.dense_dropout > 0 or self.attention_dropout > 0)
         plain = self.token_scale in ("logsigmoid", "identity") and self.source_scale == "identity"
         known = self.form == "released" or self.query.bias is None
         outside = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
         exact = x.dtype in (torch.float32, torch.float64) and x.dtype == self.value.weight.dtype
         on_cpu = x.device.type == "cpu" and self.backend in ("auto", "tiled")
-        untouched = all(_untouched(module) for module in self.children())
-        return x.numel() > 0 and on_cpu and plain and known and exact and untouched and not dropping and not outside
+        return x.numel() > 0 and on_cpu and plain and known and exact and not dropping and not outside
 
     def _one_step(self, x: Tensor, keep: Tensor | None) -> Tensor:
         rules = HeadMasks(self.masks, None)
@@ -261,11 +266,15 @@ class MultiMaskAttention(nn.Module):
     def _check(self, x: Tensor, keep: Tensor | None) -> None:
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
+        if not x.is_floating_point():
+            raise TypeError(f"x has dtype {x.dtype}; it must be vectors [B, N, {self.embed_dim}]: embed token numbers first")
         if x.dim() != 3 or x.shape[2] != self.embed_dim:
-            raise ValueError(
-                f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first: "
-                "use x.unsqueeze(0) for one sequence"
-            )
+            hint = ": use x.unsqueeze(0) for one sequence" if x.dim() == 2 and x.shape[1] == self.embed_dim else ""
+            raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first{hint}")
+        weight = getattr(self.value, "weight", None)
+        expected = weight.dtype if isinstance(weight, Tensor) else x.dtype
+        if x.dtype != expected and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"x has dtype {x.dtype}, but the layer has {expected}; use x.to({expected}) or layer.to(x.dtype)")
         if keep is not None:
             check_keep(keep, x.shape[0], x.shape[1], x.device)
 
@@ -295,7 +304,7 @@ def _half_and_half(heads: int) -> tuple[Mask, ...]:
     if heads % 2:
         raise ValueError(
             f"num_heads ({heads}) is odd, so half forward and half backward is not possible; "
-            f'pass masks, such as masks="forward*{heads // 2}, backward*{heads // 2}, noself*1"'
+            f'pass masks, such as masks="noself", or one mask for each head'
         )
     return (Forward(),) * (heads // 2) + (Backward(),) * (heads // 2)
 

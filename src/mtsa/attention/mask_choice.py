@@ -98,11 +98,10 @@ class HeadMasks:
         return known if bool(piece.all()) else Block.SOME
 
     def tile(self, rule: Mask, heads: slice, batch: slice, tile: Span, keys: Span) -> Tensor:
-        """The mask of one block of some heads that share a rule: bool [b or 1, h or 1, t, u]."""
-        query, key = _positions(tile, keys, torch.device("cpu") if self.tensor is None else self.tensor.device)
+        """The mask of one block of some heads that share a rule, with the tensor: bool [b or 1, h or 1, t, u]."""
+        assert self.tensor is not None
+        query, key = _positions(tile, keys, self.tensor.device)
         allowed = rule.allowed(query, key)[None, None]  # [1, 1, t, u]
-        if self.tensor is None:
-            return allowed
         piece = _narrow(self.tensor, *tile, *keys)
         piece = piece if piece.shape[0] == 1 else piece[batch]
         piece = piece if piece.shape[1] == 1 else piece[:, heads]
@@ -149,8 +148,13 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
             return rules * heads
     elif isinstance(masks, Sequence):
         rules = tuple(masks)
+    elif isinstance(masks, Tensor):
+        raise TypeError(
+            "masks is a tensor; a layer takes rules, which fit every length: Forward(include_self=True) is a causal mask, "
+            "and a bool tensor goes to mtsa.tensorized_attention(..., masks=tensor)"
+        )
     else:
-        raise TypeError(f"masks is a {type(masks).__name__}; it must be None, one mask, {HEADS_HINT}, or a bool tensor")
+        raise TypeError(f"masks is a {type(masks).__name__}; it must be None, one mask, {HEADS_HINT}")
     for rule in rules:
         if not isinstance(rule, Mask):
             raise TypeError(f"masks holds {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
@@ -200,18 +204,18 @@ def _parse_rule(text: str, spec: str) -> Mask:
 
 def _build(name: str, argument: str | None, text: str, spec: str) -> Mask:
     kind = _NAMES[name]
-    example = {"window": "window(3)", "distance": "distance(0.1)", "forward": "forward", "backward": "backward(self)"}
+    example = {"window": "window(3)", "distance": "distance(0.1)", "forward": "forward(self)", "backward": "backward(self)"}
     wrong = ValueError(f'masks "{spec}": cannot read "{text}"; write it as "{example.get(name, name)}"')
     if kind is Window or kind is Distance:
         try:
             return Window(int(argument or "")) if kind is Window else Distance(float(argument or ""))
         except ValueError:
             raise wrong from None
-    if argument is None:
+    if not argument:
         return kind()
-    if argument == "self" and kind is Forward:
+    if argument in ("self", "include_self=true") and kind is Forward:
         return Forward(include_self=True)
-    if argument == "self" and kind is Backward:
+    if argument in ("self", "include_self=true") and kind is Backward:
         return Backward(include_self=True)
     raise wrong
 
@@ -221,7 +225,7 @@ def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
     if mask.dtype != torch.bool:
         raise TypeError(
             f"masks is a {mask.dtype} tensor; it must be bool with True = may be looked at: "
-            "pass masks.bool() if non-zero means allowed, or mtsa.masks.from_attn_mask(masks) if it forbids"
+            "pass masks.bool() if non-zero means allowed, or ~masks.bool() if it means forbidden"
         )
     fits = mask.dim() <= 4 and all(
         size in (1, want) for size, want in zip(reversed(mask.shape), reversed(shape), strict=False)

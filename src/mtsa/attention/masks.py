@@ -80,6 +80,9 @@ class Mask:
         """
         return Or(self, _expect_mask(other, "|"))
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"a mask is neither true nor false; join masks with & and |, not with `and` and `or`: {self}")
+
     def draw(self, queries: int = 8, keys: int | None = None) -> str:
         """A picture in text: one row per query, `#` where it may look, `.` where it may not.
 
@@ -321,4 +324,7 @@ def _flip(mask: Tensor, name: str) -> Tensor:
             f"{name} is a float mask with values other than 0 and -inf, so True and False cannot be told apart; "
             f"pass {name}.bool() if non-zero means forbidden"
         )
-    raise TypeError(f"{name} has dtype {mask.dtype}; it must be bool, or float with 0 and -inf")
+    raise TypeError(
+        f"{name} has dtype {mask.dtype}; it must be bool, or float with 0 and -inf: "
+        f"pass {name}.bool() if non-zero means forbidden"
+    )

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .activations import slope
+from .first_order import first_order_only
 from .step import Group, Kept, Plan, Sums, groups_of, share
 
 
@@ -42,14 +42,14 @@ class _Paper(torch.autograd.Function):
 
         share(groups, rows, work)
         ctx.groups = groups
-        ctx.save_for_backward(x, qkv, *weights, *kept.tensors())
+        ctx.save_for_backward(x, qkv, *weights, plan.problem.keep, *kept.tensors())
         return out.view(*x.shape[:2], -1)
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, qkv, *rest = ctx.saved_tensors
-        weights, kept = tuple(rest[:8]), rest[8:]
+        weights, kept = tuple(rest[:8]), rest[9:]  # keep between them is saved so that a change is noticed
         widths, w_o = _widths(weights), weights[3]
         rows, grad = x.reshape(-1, x.shape[2]), grad.reshape(kept[0].shape)
         maps = torch.cat(weights[:3])

@@ -48,6 +48,8 @@ class Source2Token(nn.Module):
             raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
         if keep is not None:
             check_keep(keep, x.shape[0], x.shape[1], x.device)
+        if keep is not None:
+            x = x.masked_fill(~keep[:, :, None], 0.0)
         scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
         if keep is not None:
             scores = scores.masked_fill(~keep[:, :, None], -math.inf)

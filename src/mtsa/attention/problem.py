@@ -134,13 +134,21 @@ def check_keep(keep: Any, batch: int, length: int, device: torch.device) -> None
     """
     if not isinstance(keep, Tensor):
         raise TypeError(f"keep is a {type(keep).__name__}; it must be a bool tensor [B, M], True for real tokens")
+    if keep.dim() == 1 and keep.dtype != torch.bool:
+        raise TypeError(
+            f"keep has shape {tuple(keep.shape)} and dtype {keep.dtype}; it must be bool [B={batch}, {length}]: "
+            f"make it from lengths with torch.arange({length}) < lengths[:, None]"
+        )
     if keep.dtype != torch.bool:
         raise TypeError(
             f"keep has dtype {keep.dtype}; it must be bool with True for real tokens: pass keep.bool() if non-zero "
-            "means real, or mtsa.masks.from_key_padding_mask(keep) if it marks padding"
+            "means real, or ~keep.bool() if it marks padding"
         )
     if tuple(keep.shape) != (batch, length):
-        raise ValueError(f"keep has shape {tuple(keep.shape)}; it must be [B={batch}, M={length}], one flag for each key")
+        turned = "; the input looks like [N, B, E], so use x.transpose(0, 1)" if tuple(keep.shape) == (length, batch) else ""
+        raise ValueError(
+            f"keep has shape {tuple(keep.shape)}; it must be [B={batch}, {length}], one flag for each token{turned}"
+        )
     if keep.device != device:
         raise ValueError(f"keep is on {keep.device}, but the input is on {device}; use keep.to({str(device)!r})")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .activations import slope
+from .first_order import first_order_only
 from .step import Group, Kept, Plan, Sums, groups_of, share
 
 
@@ -44,14 +44,14 @@ class _Released(torch.autograd.Function):
 
         share(groups, rows, work)
         ctx.groups = groups
-        ctx.save_for_backward(x, values, *weights, *kept.tensors())
+        ctx.save_for_backward(x, values, *weights, plan.problem.keep, *kept.tensors())
         return out.view(*x.shape[:2], -1)
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, values, *rest = ctx.saved_tensors
-        weights, kept = tuple(rest[:10]), rest[10:]
+        weights, kept = tuple(rest[:10]), rest[11:]  # keep between them is saved so that a change is noticed
         rows, grad = x.reshape(-1, x.shape[2]), grad.reshape(values.shape)
         maps = _ValueMaps(weights)
         dx = torch.empty_like(rows) if ctx.needs_input_grad[1] else None

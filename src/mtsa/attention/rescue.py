@@ -25,7 +25,10 @@ from .problem import Problem
 
 TINY = 1e-20
 """Below this a denominator is not trusted. Both factors are at most 1, so whatever underflowed (below 1e-38) is less than
-1e-18 of a denominator above it; and a gradient divided by it still has 1e18 to spare before it overflows."""
+1e-18 of a denominator above it; and a gradient divided by it, times |v| of 1e6, still has room before it overflows."""
+
+TINY_UNSHIFTED = 1e-14
+"""The same where exp(s) is used as it is, up to e^16 = 1e7 (see `sweep`)."""
 
 _CHUNK = 1 << 20  # exponents held at once
 
@@ -33,7 +36,7 @@ PairFactor = Callable[[int, int, Tensor], Tensor]
 """(batch item, head, query rows) -> the dropout factors of E^R for those rows, [R, M]."""
 
 
-@dataclass
+@dataclass(eq=False)  # two counts with equal numbers are still two counts
 class RescueCount:
     """What the definition was needed for: entries whose sums underflowed, and saturated calls whose gradient was noise."""
 
@@ -47,7 +50,7 @@ _lock = threading.Lock()  # the shares of a call may run in several threads
 
 @contextlib.contextmanager
 def count_rescued() -> Iterator[RescueCount]:
-    """Count the entries that tensorized attention computes again by the definition inside this block.
+    """Count the entries that tensorized attention computes again by the definition while this block runs, in any thread.
 
     >>> with count_rescued() as count:
     ...     pass
@@ -55,11 +58,13 @@ def count_rescued() -> Iterator[RescueCount]:
     0
     """
     count = RescueCount()
-    _counts.append(count)
+    with _lock:
+        _counts.append(count)
     try:
         yield count
     finally:
-        _counts.remove(count)
+        with _lock:
+            _counts.remove(count)
 
 
 def note(entries: int) -> None:

@@ -3,7 +3,7 @@
 The layer's own `project` and `combine` say what is computed; here the same is done with little kept and nothing made twice.
 Autograd would allocate some twenty tensors of the size of the input in one training step, and fresh memory costs more than
 the arithmetic in it. Here q, k, v, the attended heads and their denominators are kept (`paper`; v, heads and denominators
-in `released`); all else is computed again. Sentences go through in groups of two thousand tokens or so, and what concerns one
+in `released`); all else is computed again. Sentences go through in groups of a thousand tokens or so, and what concerns one
 token alone goes by slices of that size, so that what is not kept lives in small buffers that stay in the cache.
 
 Letters: B batch, N tokens, E embed_dim, H heads, I score width, D head width, T = B * N tokens in a row (of a group). A
@@ -108,8 +108,11 @@ class Group:
         d_heads = self.split(grad)
         sweep = BackwardSweep(self._grid(views), views, top)
         sweep.backward(d_heads, heads, denominator, highest, indices, targets)
-        if guard.is_noise(self.plan.problem, views, targets[2], targets[3]):
-            for target, value in zip(targets, guard.dense_backward(self.plan.problem, views, d_heads), strict=True):
+        noisy = guard.noisy_heads(self.plan.problem, views, targets[2], targets[3])
+        if noisy is not None:
+            exact = guard.dense_backward(self.plan.problem, views, d_heads, noisy, targets)
+            for target, value in zip(targets, exact, strict=True):
+                assert value is not None
                 target.copy_(value)
 
     def _stored_by_head(self, whole: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ Pair = tuple[Span, Span]
 
 _MODERATE_SCORE = 512.0
 
-_NEEDS_NO_SHIFT = 20.0
-"""If no |s| is above this, exp(s) is used as it is: sums of 1e6 of them times 1e6 stay far from overflow."""
+_NEEDS_NO_SHIFT = 16.0
+"""If no |s| is above this, exp(s) is used as it is, and a denominator must be larger to be trusted."""
 
 
 class Sweep:
@@ -224,11 +224,12 @@ class Sweep:
         """
         if denominator.numel() == 0:
             return None
-        b, h, j = (denominator.amin(3) < rescue.TINY).nonzero(as_tuple=True)  # rows with such an entry
+        tiny = rescue.TINY_UNSHIFTED if self.top is None else rescue.TINY
+        b, h, j = (denominator.amin(3) < tiny).nonzero(as_tuple=True)  # rows with such an entry
         if b.numel() == 0:
             return None
         values = denominator[b, h, j]  # [rows, D]
-        low = values < rescue.TINY
+        low = values < tiny
         denominator[b, h, j] = values.masked_fill_(low, math.inf)
         out[b, h, j] = out[b, h, j].masked_fill_(low, 0.0)
         row, feature = (low & self._has_key(b, h, j)[:, None]).nonzero(as_tuple=True)

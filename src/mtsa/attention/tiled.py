@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .blocks import Grid
+from .first_order import first_order_only
 from .problem import Problem
 from .sweep import Sweep
 from .sweep_backward import BackwardSweep
@@ -43,14 +43,16 @@ class _Tiled(torch.autograd.Function):
         out = q.new_empty(B, N, H, D).transpose(1, 2)  # [B, H, N, D]
         denominator = q.new_empty(H, B, N, D, dtype=problem.compute_dtype).transpose(0, 1)  # [B, H, N, D]
         highest, indices = sweep.forward(out, denominator)
-        ctx.save_for_backward(q, k, v, s, sweep.top, out, denominator, highest, indices)
+        kept = (sweep.top, out, denominator, highest, indices)
+        # keep and masks are saved for one reason: backward then notices if they were changed in between.
+        ctx.save_for_backward(q, k, v, s, *kept, problem.keep, problem.masks.tensor)
         ctx.grid = grid
         return out
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, s, top, out, denominator, highest, indices = ctx.saved_tensors
+        q, k, v, s, top, out, denominator, highest, indices, _, _ = ctx.saved_tensors
         with torch.autocast(q.device.type, enabled=False):
             grads = (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), torch.empty_like(s))
             sweep = BackwardSweep(ctx.grid, (q, k, v, s), top)

@@ -43,7 +43,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
         axes.set_xticks(lengths_shown, [str(length) for length in lengths_shown])
         axes.set_xlabel("sequence length")
         axes.set_ylabel(label)
-        batch = "batch 64" if setting["batch"] == 64 else "about 4,096 tokens a batch"
+        batch = "batch 64" if setting["batch"] == 64 else "4,096 tokens a batch, at most 128 sentences"
         shape = f"width {setting['width']}, {setting['heads']} heads, {batch}"
         axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=10)
         axes.grid(alpha=0.3)

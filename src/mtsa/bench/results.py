@@ -35,6 +35,7 @@ def write(records: Path, out: Path) -> None:
     parts = ["# Results\n", "Made by `mtsa results` from the records in `results/`; no number here is typed by hand.\n"]
     for path in found:
         parts.append(_section(json.loads(path.read_text()), path.relative_to(records)))
+    out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_suffix(".partial")
     partial.write_text("\n".join(parts))
     partial.replace(out)
@@ -49,6 +50,8 @@ def _section(record: dict[str, Any], path: Path) -> str:
         f"Float32. Best of {setting['repeats']} interleaved repeats, seed {setting['seed']}. Columns: length x batch.\n",
     ]
     for quantity, title in _TITLES.items():
+        if quantity == "memory" and not setting["memory"]:
+            continue
         lines.append(f"### {title}\n\n```\n{aligned(*table(record, quantity))}\n```\n")
     if record.get("safety"):
         shares = ", ".join(f"{row['name']} at {row['length']}: {row['share']:.1%}" for row in record["safety"])

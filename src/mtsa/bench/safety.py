@@ -18,7 +18,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (Sweep, "_find_top"),
     (Sweep, "_may_scale_first"),
     (Sweep, "_mend"),
-    (guard, "is_noise"),
+    (guard, "noisy_heads"),
 )
 """Looking for large scores, looking at the denominators and mending them, looking at the gradients."""
 
