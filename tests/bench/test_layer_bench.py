@@ -1,5 +1,6 @@
 """The benchmark measures what it says, stops where it says, and its record makes the page."""
 
+import dataclasses
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from mtsa.bench import layer, memory, results, safety
 from mtsa.bench.contenders import BASELINE, CONTENDERS, contender
+from mtsa.files import write_json
 
 SMALL = layer.Setting(lengths=(5, 11), width=24, heads=4, batch=3, repeats=1, names=("paper", "released"), memory=False)
 
@@ -15,6 +17,10 @@ SMALL = layer.Setting(lengths=(5, 11), width=24, heads=4, batch=3, repeats=1, na
 def test_every_contender_keeps_length_and_width_and_trains(name):
     module = CONTENDERS[name].build(24, 4)
     x = torch.randn(2, 7, 24, requires_grad=True)
+    if not CONTENDERS[name].trains:
+        with torch.no_grad():
+            assert module(x).shape == x.shape
+        return
     out = module(x)
     out.sum().backward()
     assert out.shape == x.shape
@@ -66,11 +72,30 @@ def test_an_unknown_layer_is_answered_with_the_nearest():
 
 
 def test_memory_is_measured_in_a_process_of_its_own():
-    small = memory.peak_extra("multihead", (1, 64, 64), 4, "step", timeout=120)
-    large = memory.peak_extra("multihead", (8, 1024, 64), 4, "step", timeout=120)
-    assert small is not None
-    assert large is not None
-    assert large > small + 8 * 1024 * 64 * 4  # at least one more tensor of the input's size
+    small = memory.peak_extra("multihead", (1, 64, 64), 4, timeout=120)
+    large = memory.peak_extra("multihead", (8, 1024, 64), 4, timeout=120)
+    assert large["step_bytes"] > small["step_bytes"] + 8 * 1024 * 64 * 4  # at least one more tensor of the input's size
+    assert large["step_bytes"] > large["inference_bytes"] > 0
+
+
+def test_a_measurement_stopped_early_goes_on_where_it_was():
+    states = []
+    whole = layer.run(SMALL, keep=lambda record: states.append(json.loads(json.dumps(record))))
+    assert [len({row["length"] for row in state["rows"]}) for state in states] == [1, 2]
+    assert layer.same(states[0], SMALL)
+    assert not layer.same(states[0], dataclasses.replace(SMALL, repeats=2))
+    first = states[0]["rows"].copy()
+    resumed = layer.run(SMALL, begun=states[0])
+    assert resumed["rows"][: len(first)] == first
+    assert [(row["name"], row["length"]) for row in resumed["rows"]] == [(r["name"], r["length"]) for r in whole["rows"]]
+
+
+def test_flex_is_timed_in_inference_alone():
+    record = layer.run(dataclasses.replace(SMALL, lengths=(5,), names=("paper/flex",)))
+    row = next(row for row in record["rows"] if row["name"] == "paper/flex")
+    assert "step_seconds" not in row
+    assert row["inference_seconds"] > 0
+    assert next(cells for cells in layer.table(record, "step")[1] if cells[0] == "paper/flex")[1] == "-"
 
 
 def test_safety_share_is_a_part_of_the_step():
@@ -82,7 +107,7 @@ def test_the_results_page_is_made_from_records_alone(tmp_path):
     with pytest.raises(FileNotFoundError, match="mtsa bench layer"):
         results.write(tmp_path, tmp_path / "results.md")
     record = layer.run(SMALL)
-    layer.save(record, tmp_path / "some" / "bench-layer.json")
+    write_json(tmp_path / "some" / "bench-layer.json", record)
     assert json.loads((tmp_path / "some" / "bench-layer.json").read_text())["rows"]
     results.write(tmp_path, tmp_path / "results.md")
     page = (tmp_path / "results.md").read_text()

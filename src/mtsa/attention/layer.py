@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import problem as problems
 from . import reference, rescue
 from .activations import activation_function
+from .dropout import drop
 from .function import explain_backend, tensorized_attention
 from .head_linear import HeadLinear, glorot_linear
 from .mask_choice import HeadMasks, rules_for
@@ -258,7 +258,7 @@ class MultiMaskAttention(nn.Module):
 
     def _drop(self, x: Tensor) -> Tensor:
         """Dropout of a dense layer's input, a fresh mask at each call."""
-        return F.dropout(x, self.dense_dropout, self.training) if self.dense_dropout > 0 else x
+        return drop(x, self.dense_dropout, self.training)
 
     def _split(self, x: Tensor, width: int) -> Tensor:
         return x.view(x.shape[0], x.shape[1], self.num_heads, width).transpose(1, 2)  # [B, H, N, width]

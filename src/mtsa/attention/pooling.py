@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .activations import activation_function
+from .dropout import drop
 from .head_linear import glorot_linear
 from .problem import check_keep, check_probability, check_size
 from .reference import safe_softmax
@@ -71,4 +71,4 @@ class Source2Token(nn.Module):
         return (weights * x).sum(1)
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training) if self.dropout > 0 else x
+        return drop(x, self.dropout, self.training)

@@ -26,6 +26,7 @@ class Contender:
     build: Callable[[int, int], nn.Module]  # (width, heads) -> a module called as module(x)
     operations: Callable[[int, int, int], float]  # (length, width, heads) -> multiply-adds per token, forward
     live_bytes: Callable[[int, int, int, int], float]  # (batch, length, width, heads) -> held in a training step, roughly
+    trains: bool = True  # on this machine's processor
 
 
 class PlainMultihead(nn.Module):
@@ -117,6 +118,31 @@ def _pair_bytes(matrices: float, features: bool = False) -> Callable[[int, int, 
     return count
 
 
+_BACKENDS: dict[str, tuple[bool, Callable[[int, int, int, int], float]]] = {  # skips forbidden blocks; bytes held
+    "auto": (True, _linear_bytes(20)),
+    "tiled": (True, _linear_bytes(20)),
+    "factored": (False, _pair_bytes(7)),
+    "sdpa": (False, _pair_bytes(8)),
+    "flex": (False, _pair_bytes(8)),
+    "reference": (False, _pair_bytes(5, features=True)),
+}
+
+
+def _forms() -> list[Contender]:
+    """Both forms of the layer, each with the backend `auto` takes and with every backend by name."""
+    return [
+        Contender(
+            form if backend == "auto" else f"{form}/{backend}",
+            _mtsa(form, backend),
+            _mtsa_operations(form, skips),
+            held,
+            trains=backend != "flex",  # FlexAttention has no backward pass on a CPU
+        )
+        for form in ("paper", "released")
+        for backend, (skips, held) in _BACKENDS.items()
+    ]
+
+
 CONTENDERS: dict[str, Contender] = {
     entry.name: entry
     for entry in (
@@ -124,12 +150,7 @@ CONTENDERS: dict[str, Contender] = {
         Contender("sdpa_multihead", SdpaMultihead, _multihead_operations, _linear_bytes(20)),
         Contender("bilstm", BiLstm, lambda n, e, h: 2 * 4 * (e * e // 2 + e * e // 4), _linear_bytes(20)),
         Contender("cnn", Convolution, lambda n, e, h: 12 * e * e / 3, _linear_bytes(12)),
-        Contender("paper", _mtsa("paper", "auto"), _mtsa_operations("paper", True), _linear_bytes(20)),
-        Contender("released", _mtsa("released", "auto"), _mtsa_operations("released", True), _linear_bytes(20)),
-        Contender("paper/tiled", _mtsa("paper", "tiled"), _mtsa_operations("paper", True), _linear_bytes(20)),
-        Contender("paper/factored", _mtsa("paper", "factored"), _mtsa_operations("paper", False), _pair_bytes(7)),
-        Contender("paper/sdpa", _mtsa("paper", "sdpa"), _mtsa_operations("paper", False), _pair_bytes(8)),
-        Contender("paper/reference", _mtsa("paper", "reference"), _mtsa_operations("paper", False), _pair_bytes(5, True)),
+        *_forms(),
     )
 }  # fmt: skip
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
-import os
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-import mtsa
+from mtsa.machine import circumstances
 
 from . import safety
 from .contenders import BASELINE, CONTENDERS, contender
 from .memory import peak_extra
-from .timing import measure
+from .timing import Timing, measure
 
 GIB = 1024.0**3
 
@@ -32,12 +28,13 @@ class Setting:
     width: int = 600
     heads: int = 8
     batch: int | None = None  # None: as many sentences as make 4,096 tokens, at most 128
-    repeats: int = 6
+    repeats: int = 12
     seed: int = 0
     names: tuple[str, ...] = tuple(CONTENDERS)
     memory: bool = True
-    memory_budget_gib: float = 4.0
-    patience: float = 20.0  # seconds: a form slower than this in one step stops there
+    memory_budget_gib: float = 2.0
+    patience: float = 10.0  # seconds: a form slower than this in one step stops there
+    seconds: float = 20.0  # at one length, for one layer; two repeats are always made
 
     def batch_at(self, length: int) -> int:
         return self.batch if self.batch is not None else min(128, max(1, 4096 // length))
@@ -45,50 +42,100 @@ class Setting:
 
 PRESETS: dict[str, Setting] = {
     "layer": Setting(),
-    "paper": Setting(lengths=(16, 32, 64, 128, 256, 384, 512), width=300, heads=2, batch=64, repeats=3),
+    "paper": Setting(lengths=(16, 32, 64, 128, 256, 384, 512), width=300, heads=2, batch=64, repeats=5),
 }
 """`layer`: 600 wide, 8 heads. `paper`: the setting of the paper's Figure 1, batch 64 and 300 channels."""
 
 
-def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> dict[str, Any]:
-    """Measure everything; `tick` hears what was done after each repeat. Returns the record.
+def run(
+    setting: Setting,
+    tick: Callable[[str], None] = lambda note: None,
+    *,
+    begun: dict[str, Any] | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> dict[str, Any]:
+    """Measure everything, length by length, and return the record.
+
+    Args:
+        setting: what is measured.
+        tick: hears what was done after each repeat.
+        begun: a record of the same setting that ended early; its lengths are not measured again.
+        keep: gets the record as it stands after each length.
 
     Raises:
         ValueError: an unknown contender.
     """
     names = [contender(name).name for name in setting.names]
-    if BASELINE not in names:
-        names.insert(0, BASELINE)
-    record: dict[str, Any] = {"setting": asdict(setting), **_circumstances(), "rows": [], "safety": []}
-    stopped: dict[str, str] = {}
-    for length in setting.lengths:
-        shape = (setting.batch_at(length), length, setting.width)
-        torch.manual_seed(setting.seed)
-        layers = {}
-        for name in names:
-            reason = stopped.get(name) or _too_large(name, shape, setting)
-            if reason:
-                stopped[name] = reason
-                record["rows"].append({"name": name, "length": length, "batch": shape[0], "stopped": reason})
-            else:
-                layers[name] = CONTENDERS[name].build(setting.width, setting.heads)
-        note = f"length {length}"
-        heard = functools.partial(tick, note)
-        timings = measure(layers, shape, repeats=setting.repeats, seed=setting.seed, tick=heard)
-        for name, timing in timings.items():
-            row = _row(name, shape, timing.step, timing.inference, timings[BASELINE], setting)
-            if setting.memory:
-                for mode in ("step", "inference"):
-                    row[f"{mode}_bytes"] = peak_extra(name, shape, setting.heads, mode, timeout=20 * setting.patience)
-                tick(f"{note}, memory")
-            record["rows"].append(row)
-            if timing.step > setting.patience:
-                stopped[name] = f"a step took {timing.step:.0f} s at length {length}, more than {setting.patience:.0f} s"
-        for name in ("paper", "released"):
-            if name in layers:
-                share = safety.share(layers[name], shape, repeats=setting.repeats, seed=setting.seed)
-                record["safety"].append({"name": name, "length": length, "share": share})
+    record = begun or {"setting": _plain(setting), **circumstances(), "rows": [], "safety": []}
+    stopped: dict[str, str] = {row["name"]: row["stopped"] for row in record["rows"] if "stopped" in row}
+    for group in _groups(names):
+        for length in setting.lengths:
+            measured = {(row["name"], row["length"]) for row in record["rows"]}
+            if (group[-1], length) not in measured:
+                _measure_at(length, group, setting, record, stopped, tick)
+                keep(record)
     return record
+
+
+def _groups(names: Sequence[str]) -> list[list[str]]:
+    """Names that are measured together, the baseline with each: forms that hold gigabytes do not stir the others' memory."""
+    light = [name for name in names if "/" not in name and name != BASELINE]
+    heavy = [name for name in names if "/" in name]
+    return [[BASELINE, *group] for group in (light, heavy) if group or group is light]
+
+
+def same(record: dict[str, Any], setting: Setting) -> bool:
+    """Whether a record was begun with this setting, on this version and machine."""
+    return record.get("setting") == _plain(setting) and all(
+        record.get(key) == value for key, value in circumstances().items() if key != "time"
+    )
+
+
+def _plain(setting: Setting) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(asdict(setting)))
+    return found
+
+
+def _measure_at(
+    length: int,
+    names: Sequence[str],
+    setting: Setting,
+    record: dict[str, Any],
+    stopped: dict[str, str],
+    tick: Callable[[str], None],
+) -> None:
+    shape = (setting.batch_at(length), length, setting.width)
+    torch.manual_seed(setting.seed)
+    layers = {}
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        reason = stopped.get(name) or _too_large(name, shape, setting)
+        if reason:
+            stopped[name] = reason
+            rows.append({"name": name, "length": length, "batch": shape[0], "stopped": reason})
+        else:
+            layers[name] = CONTENDERS[name].build(setting.width, setting.heads)
+    note = f"length {length}"
+    trained = {name for name in layers if CONTENDERS[name].trains}
+    timings = measure(layers, shape, trained=trained, repeats=setting.repeats, seconds=setting.seconds, seed=setting.seed,
+                      tick=functools.partial(tick, note))  # fmt: skip
+    known = any(row["name"] == BASELINE and row["length"] == length for row in record["rows"])
+    for name, timing in timings.items():
+        if name == BASELINE and known:
+            continue
+        row = _row(name, shape, timing, timings[BASELINE], setting)
+        if setting.memory:
+            row |= peak_extra(name, shape, setting.heads, timeout=20 * setting.patience)
+            tick(f"{note}, memory")
+        rows.append(row)
+        slowest = max(timing.step or 0.0, timing.inference)
+        if slowest > setting.patience:
+            stopped[name] = f"a step took {slowest:.0f} s at length {length}, more than {setting.patience:.0f} s"
+    record["rows"] += rows
+    for name in ("paper", "released"):
+        if name in layers:
+            share = safety.share(layers[name], shape, repeats=setting.repeats, seed=setting.seed)
+            record["safety"].append({"name": name, "length": length, "share": share})
 
 
 def ticks(setting: Setting) -> int:
@@ -97,20 +144,15 @@ def ticks(setting: Setting) -> int:
     return len(setting.lengths) * names * (setting.repeats + 1 + int(setting.memory))
 
 
-def _row(name: str, shape: tuple[int, int, int], step: float, inference: float, base: Any, setting: Setting) -> dict[str, Any]:
+def _row(name: str, shape: tuple[int, int, int], timing: Timing, base: Timing, setting: Setting) -> dict[str, Any]:
     batch, length, width = shape
     counted = CONTENDERS[name].operations(length, width, setting.heads)
     counted_base = CONTENDERS[BASELINE].operations(length, width, setting.heads)
-    return {
-        "name": name,
-        "length": length,
-        "batch": batch,
-        "step_seconds": step,
-        "inference_seconds": inference,
-        "step_ratio": step / base.step,
-        "inference_ratio": inference / base.inference,
-        "operations_ratio": counted / counted_base,
-    }
+    row: dict[str, Any] = {"name": name, "length": length, "batch": batch, "repeats": timing.repeats}
+    if timing.step is not None and base.step is not None:
+        row |= {"step_seconds": timing.step, "step_ratio": timing.step / base.step, "step_median_seconds": timing.step_median}
+    row |= {"inference_seconds": timing.inference, "inference_ratio": timing.inference / base.inference}
+    return row | {"operations_ratio": counted / counted_base}
 
 
 def _too_large(name: str, shape: tuple[int, int, int], setting: Setting) -> str | None:
@@ -118,30 +160,6 @@ def _too_large(name: str, shape: tuple[int, int, int], setting: Setting) -> str 
     if needed <= setting.memory_budget_gib:
         return None
     return f"needs about {needed:.1f} GiB at length {shape[1]}, more than the budget of {setting.memory_budget_gib:g} GiB"
-
-
-def _circumstances() -> dict[str, Any]:
-    return {
-        "versions": {"mtsa": mtsa.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "machine": {"cores": os.cpu_count(), "threads": torch.get_num_threads(), "processor": _processor()},
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def save(record: dict[str, Any], path: Path) -> None:
-    """Write a record whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=1) + "\n")
-    partial.replace(path)
 
 
 def table(record: dict[str, Any], quantity: str) -> tuple[list[str], list[list[str]]]:
@@ -173,6 +191,8 @@ def _cell(row: dict[str, Any] | None, base: dict[str, Any], quantity: str) -> st
         return "-" if not used or not reference else f"{used / 1024**2:.0f} MiB {used / reference:.2f}x"
     if quantity == "operations":
         return f"{row['operations_ratio']:.2f}x"
+    if f"{quantity}_seconds" not in row:
+        return "-"  # it does not train here
     return f"{row[f'{quantity}_seconds'] * 1e3:.0f} ms {row[f'{quantity}_ratio']:.2f}x"
 
 

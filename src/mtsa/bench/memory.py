@@ -1,31 +1,32 @@
 """Peak memory of one layer, in a process of its own so that nothing else has touched the memory before.
 
-`python -m mtsa.bench.memory NAME BATCH LENGTH WIDTH HEADS MODE` prints the peak in bytes above what was there before.
+`python -m mtsa.bench.memory NAME BATCH LENGTH WIDTH HEADS` prints, as JSON, the peaks in bytes above what was there before.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from .contenders import contender
 
-MODES = ("step", "inference")
 
-
-def peak_extra(name: str, shape: tuple[int, int, int], heads: int, mode: str, *, timeout: float) -> int | None:
-    """Peak extra bytes of a training step or inference pass; None if it did not end in time or in memory."""
+def peak_extra(name: str, shape: tuple[int, int, int], heads: int, *, timeout: float) -> dict[str, int]:
+    """Peak extra bytes, `inference_bytes` and `step_bytes`; nothing if it did not end in time or in memory."""
     batch, length, width = shape
-    command = [sys.executable, "-m", "mtsa.bench.memory", name, *map(str, (batch, length, width, heads)), mode]
+    command = [sys.executable, "-m", "mtsa.bench.memory", name, *map(str, (batch, length, width, heads))]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        return None
-    return int(done.stdout)
+        return {}
+    peaks: dict[str, int] = json.loads(done.stdout)
+    return peaks
 
 
 def _status(field: str) -> int | None:
@@ -37,26 +38,41 @@ def _status(field: str) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), None)
 
 
-def _probe(name: str, batch: int, length: int, width: int, heads: int, mode: str) -> int:
-    layer = contender(name).build(width, heads)
-    layer(torch.randn(1, 8, width, requires_grad=True)).sum().backward()  # libraries loaded, threads started
-    x = torch.randn(batch, length, width, requires_grad=mode == "step")
-    grad = torch.ones(batch, length, width)
-    before = _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _resident() -> int:
+    return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _peak(before: int, work: Callable[[], object]) -> int:
+    """The peak over two calls, less what was there before."""
     if _status("VmHWM") is not None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     for _ in range(2):
-        if mode == "step":
-            layer.zero_grad(set_to_none=True)
-            layer(x).backward(grad)
-        else:
-            with torch.no_grad():
-                layer(x)
+        work()
     peak = _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return max(0, peak - before)
 
 
+def probe(name: str, batch: int, length: int, width: int, heads: int) -> dict[str, int]:
+    """The peaks of an inference pass and then of a training step, in this process."""
+    entry = contender(name)
+    layer = entry.build(width, heads)
+    warm = layer(torch.randn(1, 8, width, requires_grad=entry.trains))  # libraries loaded, threads started
+    if entry.trains:
+        warm.sum().backward()
+    del warm
+    x, grad = torch.randn(batch, length, width), torch.ones(batch, length, width)
+    before = _resident()
+    peaks = {"inference_bytes": _peak(before, torch.no_grad()(lambda: layer(x)))}
+    if not entry.trains:
+        return peaks
+    x.requires_grad_()
+
+    def step() -> None:
+        layer.zero_grad(set_to_none=True)
+        layer(x).backward(grad)
+
+    return peaks | {"step_bytes": _peak(before, step)}
+
+
 if __name__ == "__main__":
-    name, *numbers, mode = sys.argv[1:]
-    batch, length, width, heads = map(int, numbers)
-    print(_probe(name, batch, length, width, heads, mode))
+    print(json.dumps(probe(sys.argv[1], *map(int, sys.argv[2:]))))

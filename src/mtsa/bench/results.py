@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mtsa.files import write_text
+
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -35,10 +37,7 @@ def write(records: Path, out: Path) -> None:
     parts = ["# Results\n", "Made by `mtsa results` from the records in `results/`; no number here is typed by hand.\n"]
     for path in found:
         parts.append(_section(json.loads(path.read_text()), path.relative_to(records)))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_suffix(".partial")
-    partial.write_text("\n".join(parts))
-    partial.replace(out)
+    write_text(out, "\n".join(parts))
 
 
 def _section(record: dict[str, Any], path: Path) -> str:

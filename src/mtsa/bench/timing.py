@@ -5,8 +5,9 @@ A machine that slows down for a while slows all of them, and the best of k is wh
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,32 +18,59 @@ from torch import Tensor, nn
 class Timing:
     """Seconds, best of k: a training step (forward and backward, input gradient included) and an inference pass."""
 
-    step: float
+    step: float | None  # None: not trained
+    step_median: float | None
     inference: float
-    steps: tuple[float, ...]  # every measured training step, in order
+    repeats: int
 
 
 def measure(
     layers: Mapping[str, nn.Module],
     shape: tuple[int, int, int],
     *,
+    trained: Container[str],
     repeats: int,
+    seconds: float,
     seed: int,
     tick: Callable[[], None] = lambda: None,
 ) -> dict[str, Timing]:
-    """Time each layer on the same random input [B, N, E]; `tick` is called after each repeat of each layer."""
+    """Time each layer on the same random input [B, N, E].
+
+    Every round takes each layer once; a layer leaves the rounds when it has had `seconds` and two repeats.
+
+    Args:
+        layers: what to time, by name.
+        shape: of the input.
+        trained: names whose training step is timed too.
+        repeats: rounds after the first, which is for warming up.
+        seconds: a layer's share.
+        seed: of the input.
+        tick: called after each repeat of each layer.
+    """
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(shape, generator=generator).requires_grad_()
     steps: dict[str, list[float]] = {name: [] for name in layers}
     passes: dict[str, list[float]] = {name: [] for name in layers}
-    for repeat in range(repeats + 1):  # the first is for warming up
+    spent = dict.fromkeys(layers, 0.0)
+    for repeat in range(repeats + 1):
         for name, layer in layers.items():
-            step, inference = _step(layer, x), _inference(layer, x)
-            if repeat > 0 or repeats == 0:
-                steps[name].append(step)
-                passes[name].append(inference)
+            if spent[name] < seconds or len(passes[name]) < 2:
+                step, inference = _step(layer, x) if name in trained else None, _inference(layer, x)
+                spent[name] += (step or 0.0) + inference
+                if repeat > 0:
+                    passes[name].append(inference)
+                    if step is not None:
+                        steps[name].append(step)
             tick()
-    return {name: Timing(min(steps[name]), min(passes[name]), tuple(steps[name])) for name in layers}
+    return {
+        name: Timing(
+            min(steps[name], default=None),
+            statistics.median(steps[name]) if steps[name] else None,
+            min(passes[name]),
+            len(passes[name]),
+        )
+        for name in layers
+    }
 
 
 def _step(layer: nn.Module, x: Tensor) -> float:

@@ -1,0 +1,5 @@
+"""The command line: read the arguments, call one function, print."""
+
+from .app import app
+
+__all__ = ["app"]

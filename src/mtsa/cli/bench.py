@@ -1,0 +1,90 @@
+"""`mtsa bench`: speed and memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .shell import counter, fail
+
+if TYPE_CHECKING:
+    from mtsa.bench import layer as layer_bench
+
+bench = typer.Typer(no_args_is_help=True, help="Speed and memory.")
+
+
+@bench.command("layer")
+def bench_layer(
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON) and the pictures.")] = Path("bench-out"),
+    preset: Annotated[str, typer.Option(help="layer (600 wide, 8 heads) or paper (batch 64, 300 channels).")] = "layer",
+    lengths: Annotated[str | None, typer.Option(help='Lengths, such as "16,64,256"; the preset\'s when left out.')] = None,
+    layers: Annotated[
+        str | None, typer.Option(help='Layers, such as "paper,released,cnn,paper/factored"; all when left out.')
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Measured repeats of each layer; the best counts.")] = None,
+    memory: Annotated[bool, typer.Option(help="Measure memory too, each in a process of its own.")] = True,
+    memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 2.0,
+) -> None:
+    """Time and memory of each layer against length, beside nn.MultiheadAttention in the same run."""
+    from mtsa.bench import layer, plots
+    from mtsa.files import write_json
+
+    if preset not in layer.PRESETS:
+        fail(f'preset "{preset}" is unknown; it must be {" or ".join(layer.PRESETS)}')
+    setting = dataclasses.replace(layer.PRESETS[preset], memory=memory, memory_budget_gib=memory_budget)
+    try:
+        if lengths is not None:
+            setting = dataclasses.replace(setting, lengths=_numbers(lengths))
+        if layers is not None:
+            setting = dataclasses.replace(setting, names=tuple(name.strip() for name in layers.split(",")))
+        if repeats is not None:
+            setting = dataclasses.replace(setting, repeats=repeats)
+        out.mkdir(parents=True, exist_ok=True)
+        path, begun = out / f"bench-{preset}.json", out / f"bench-{preset}.begun.json"
+        with counter(layer.ticks(setting)) as tick:
+            record = layer.run(setting, tick, begun=_begun(begun, setting), keep=lambda record: write_json(begun, record))
+        write_json(path, record)
+        begun.unlink(missing_ok=True)
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+    titles = {
+        "step": "training step, ratio to multihead (length x batch)",
+        "operations": "counted operations of the forward pass, ratio to multihead",
+        "inference": "inference, ratio to multihead",
+        "memory": "peak extra memory of a training step, ratio to multihead",
+    }
+    for quantity, title in titles.items():
+        if quantity != "memory" or memory:
+            typer.echo(f"{title}\n{layer.aligned(*layer.table(record, quantity))}\n")
+    for stop in layer.stops(record):
+        typer.echo(f"stopped: {stop}")
+    pictures = plots.draw(record, out)
+    typer.echo(f"written: {path}, {', '.join(map(str, pictures))}")
+
+
+def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
+    """What an earlier run of the same setting left, if it ended early."""
+    from mtsa.bench import layer
+
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not layer.same(record, setting):
+        return None
+    typer.echo(f"going on with {path}: {len({row['length'] for row in record['rows']})} lengths are measured already")
+    return record
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not part.isdigit() or int(part) < 1:
+            raise ValueError(f'lengths "{text}": "{part}" is no length; write whole numbers, such as "16,64,256"')
+    return tuple(int(part) for part in parts)

@@ -1,0 +1,67 @@
+"""`mtsa data`: look through a file, fetch official ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, layout_from
+from .shell import bar, fail, refusing
+
+data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
+
+
+@data.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(help="The file to look through.")],
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    task: Annotated[str, typer.Option(help="classification, or regression for number targets.")] = "classification",
+) -> None:
+    """What is in a file, what is wrong with it, and where."""
+    from mtsa.data.check import check as look
+    from mtsa.data.examples import Layout
+
+    options = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
+    layout = layout_from(Layout(), format=format, encoding=encoding, **options)
+    with refusing():
+        report = look(file, layout, number=task == "regression")
+    for line in report.lines():
+        typer.echo(line)
+    if report.wrong:
+        raise typer.Exit(2)
+
+
+@data.command("get")
+def get(
+    name: Annotated[str, typer.Argument(help="What to fetch; `mtsa data list` names all.")],
+    into: Annotated[Path, typer.Option(help="Folder for the files and the lock file.")] = Path("data"),
+) -> None:
+    """Fetch an official data set or word vectors; an interrupted download goes on where it stopped."""
+    from mtsa.data.catalogue import SOURCES
+    from mtsa.data.downloads import get as fetch
+    from mtsa.names import nearest
+
+    if name not in SOURCES:
+        fail(f'"{name}" is not known; {nearest(name, SOURCES)}')
+    with refusing():
+        for download in SOURCES[name].files:
+            with bar(download.name, None) as move:
+                path = fetch(download, into, lambda here, total, move=move, known=download.name: move(here, known))  # type: ignore[misc]
+            typer.echo(f"{path}: {path.stat().st_size:,} bytes")
+            for _, inside in download.members:
+                typer.echo(f"{into / inside}")
+
+
+@data.command("list")
+def names() -> None:
+    """What `mtsa data get` can fetch."""
+    from mtsa.data.catalogue import SOURCES
+
+    for source in SOURCES.values():
+        typer.echo(f"{source.name:12} {source.about}")

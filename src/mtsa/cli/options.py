@@ -1,0 +1,28 @@
+"""Options that several commands share: how a file is to be read."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+from mtsa.data.examples import Layout
+
+TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column with the labels, or the numbers to predict.")]
+Format = Annotated[
+    str | None, typer.Option(help="csv, tsv, jsonl, label_text, trec or sst; by the file's ending when left out.")
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; UTF-8 when left out.")]
+Delimiter = Annotated[str | None, typer.Option(help="What separates the columns of a csv file.")]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def layout_from(base: Layout, **options: Any) -> Layout:
+    """A layout with the given options put over it."""
+    return dataclasses.replace(base, **given(**options))

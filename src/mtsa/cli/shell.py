@@ -1,0 +1,73 @@
+"""What all commands share: one sentence for bad input, a progress bar on terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+console = Console(stderr=True)
+
+
+def fail(sentence: object) -> NoReturn:
+    """Bad input: one sentence, exit code 2."""
+    typer.echo(" ".join(str(sentence).split()), err=True)
+    raise typer.Exit(2)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn bad input anywhere inside into one sentence."""
+    from mtsa.data.source import InputError
+
+    try:
+        yield
+    except InputError as error:
+        fail(error)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
+
+@contextmanager
+def bar(note: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+    """A bar with a rate and an estimate on a terminal; silence elsewhere. It takes (how much is done, note)."""
+    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(note, total=total)
+        yield lambda done, text: progress.update(task, completed=done, description=text or note)
+
+
+@contextmanager
+def counter(total: int | None, note: str = "measuring") -> Iterator[Callable[[str], None]]:
+    """A bar that moves by one with each note."""
+    with bar(note, total) as move:
+        done = 0
+
+        def tick(text: str) -> None:
+            nonlocal done
+            done += 1
+            move(done, text)
+
+        yield tick
+
+
+@contextmanager
+def adder(total: int | None, note: str) -> Iterator[Callable[[int], None]]:
+    """A bar that moves by a count."""
+    with bar(note, total) as move:
+        done = 0
+
+        def tick(count: int) -> None:
+            nonlocal done
+            done += count
+            move(done, note)
+
+        yield tick

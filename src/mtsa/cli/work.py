@@ -1,0 +1,223 @@
+"""`mtsa train`, `evaluate`, `predict`, `explain`, `recipes`, `encoders`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given, layout_from
+from .shell import adder, bar, fail, refusing
+
+if TYPE_CHECKING:
+    from mtsa.inference.predictor import Prediction, Predictor
+
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
+
+
+def add_work(app: typer.Typer) -> None:
+    """Put the commands into the app."""
+    for command in (train, evaluate, predict, explain, recipes, encoders):
+        app.command()(command)
+
+
+def train(
+    recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    train: Annotated[str | None, typer.Option(help='Training file, or "corpus:questions".')] = None,
+    dev: Annotated[str | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
+    test: Annotated[str | None, typer.Option(help="Test file, evaluated once at the end.")] = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    vectors: Annotated[str | None, typer.Option(help="Word vectors: GloVe text, .gz or .zip.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Context encoder (mtsa encoders).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, over the recipe; repeatable.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=0, help="Cross-validate with so many folds.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Train with so many seeds.")] = 1,
+    tensorboard: Annotated[bool, typer.Option(help="Write files for TensorBoard into the run folder.")] = False,
+) -> None:
+    """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
+    from mtsa.training.start import make, start
+
+    data = given(train=train, dev=dev, test=test, text_column=text_column, label_column=label_column)
+    data |= given(format=format, encoding=encoding, delimiter=delimiter)
+    if out is None:
+        fail("name the folder for the run with --out, such as --out runs/first")
+    if folds and repeats > 1:
+        fail("--folds and --repeats cannot be used together; choose one")
+    with refusing():
+        made = make(recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or [])
+        start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
+
+
+def evaluate(
+    run: RunFolder,
+    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:questions" for its test part.')],
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run folder when left out.")
+    ] = None,
+) -> None:
+    """Accuracy, macro-F1, a table of the classes and a picture of the confusions."""
+    from mtsa.inference.confusion import draw_confusion
+    from mtsa.inference.predictor import Predictor
+    from mtsa.scoring.classification import ClassificationScore
+    from mtsa.training.report import figures_table
+
+    with refusing():
+        predictor = Predictor.load(run)
+        options = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
+        layout = layout_from(predictor.run.recipe.layout, format=format, encoding=encoding, **options)
+        with adder(None, "evaluating") as tick:
+            score = predictor.evaluate(data, layout, tick)
+    if as_json:
+        typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
+    else:
+        typer.echo(figures_table(score))
+    if isinstance(score.figures, ClassificationScore):
+        path = picture or run / "confusion.png"
+        try:
+            draw_confusion(score.figures, path)
+        except OSError as error:
+            fail(f"{path}: {error.strerror}; name another file with --picture")
+        if not as_json:
+            typer.echo(f"confusions: {path}")
+
+
+def predict(
+    run: RunFolder,
+    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (a text on each line).')],
+    out: Annotated[Path | None, typer.Option(help="Where to write: .jsonl or .csv; standard output when left out.")] = None,
+    text_column: TextColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+) -> None:
+    """Labels with probabilities, or numbers, for a text, a file or standard input; in the order of the input."""
+    from mtsa.inference.predictor import Predictor
+
+    with refusing():
+        predictor = Predictor.load(run)
+        base = predictor.run.recipe.layout
+        layout = layout_from(base, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
+        texts = _texts(predictor, source, lambda: predictor.texts(source, layout))
+        with adder(None, "predicting") as tick, _writer(out, predictor) as write:
+            for prediction in predictor.stream(texts, tick):
+                write(prediction)
+
+
+def explain(
+    run: RunFolder,
+    text: Annotated[str, typer.Argument(help="A sentence.")],
+    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("attention.png"),
+) -> None:
+    """What the model looks at in a sentence, as heat maps."""
+    from mtsa.inference.attention import attention_map, draw_attention
+    from mtsa.inference.predictor import Predictor
+
+    with refusing():
+        found = attention_map(Predictor.load(run), text)
+    try:
+        draw_attention(found, out)
+    except OSError as error:
+        fail(f"{out}: {error.strerror}; name another file with --out")
+    typer.echo(f"{found.label}: {out}")
+
+
+def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] = None) -> None:
+    """The recipes that come with the package, or the text of one."""
+    from importlib import resources
+
+    from mtsa.names import nearest
+    from mtsa.training.recipe import named_recipes
+
+    known = named_recipes()
+    if name is None:
+        for found, about in known.items():
+            typer.echo(f"{found:16} {about}")
+    elif name in known:
+        typer.echo(resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8").rstrip())
+    else:
+        fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
+
+
+def encoders() -> None:
+    """The context encoders, with their options and defaults."""
+    from mtsa.encoders import encoder_names, find_encoder
+
+    for name in encoder_names():
+        entry = find_encoder(name)
+        options = ", ".join(f"{key}={json.dumps(value)}" for key, value in entry.options.items())
+        typer.echo(f"{name:18}{entry.summary}")
+        if options:
+            typer.echo(f"{'':18}{options}")
+
+
+def _texts(predictor: Predictor, source: str, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
+    from mtsa.data.readers import ENDINGS
+
+    if source == "-":
+        return (line.rstrip("\r\n") for line in sys.stdin)
+    if Path(source).suffix.lower() in (*ENDINGS, ".txt") or Path(source).exists():
+        return from_file()
+    return [source]
+
+
+@contextmanager
+def _writer(out: Path | None, predictor: Predictor) -> Iterator[Callable[[Prediction], None]]:
+    """Where predictions go; a file appears when all of them are in it."""
+    from mtsa.files import replacing
+
+    if out is None:
+        yield _line_writer(sys.stdout) if not sys.stdout.isatty() else _shown
+        return
+    if out.suffix.lower() not in (".jsonl", ".csv"):
+        fail(f"--out {out}: the ending must be .jsonl or .csv")
+    try:
+        with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            yield _line_writer(file) if out.suffix.lower() == ".jsonl" else _table_writer(file, predictor.labels)
+    except OSError as error:
+        fail(f"--out {out}: {error.strerror}")
+
+
+def _line_writer(file: TextIO) -> Callable[[Prediction], None]:
+    return lambda prediction: print(json.dumps(prediction.as_json(), ensure_ascii=False), file=file)
+
+
+def _table_writer(file: TextIO, labels: list[str]) -> Callable[[Prediction], None]:
+    table = csv.writer(file)
+    table.writerow(["label", *labels] if labels else ["value"])
+
+    def write(prediction: Prediction) -> None:
+        row: list[Any] = (
+            [prediction.value] if not labels else [prediction.label, *(prediction.probabilities[name] for name in labels)]
+        )
+        table.writerow(row)
+
+    return write
+
+
+def _shown(prediction: Prediction) -> None:
+    if prediction.label is None:
+        typer.echo(f"{prediction.value:.4g}")
+        return
+    ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:3]
+    typer.echo(f"{prediction.label:12} " + ", ".join(f"{label} {probability:.2f}" for label, probability in ranked))

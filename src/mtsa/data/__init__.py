@@ -1,0 +1,1 @@
+"""From files to examples, words and batches. Knows files, never models."""

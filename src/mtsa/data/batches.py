@@ -1,0 +1,52 @@
+"""Batches of sentences of like length: little padding, the same batches from the same (seed, epoch) everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+_POOL = 50  # batches that are sorted by length together; more sorts better and shuffles less
+_LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
+
+
+def shuffled_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int) -> list[list[int]]:
+    """One epoch: every example once, in batches of like length, in random order."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    order = torch.randperm(len(lengths), generator=generator).tolist()
+    batches: list[list[int]] = []
+    for start in range(0, len(order), _POOL * size):
+        pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
+        batches += [pool[first : first + size] for first in range(0, len(pool), size)]
+    if len(batches) > 1 and len(batches[-1]) < min(size, _LEAST):
+        batches[-2:] = [batches[-2] + batches[-1]]
+    return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:
+    """Everything once, longest first, as many as fit into `tokens` padded words and at most `most` sentences."""
+    batches: list[list[int]] = []
+    room = 0
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not batches or len(batches[-1]) >= room:
+            batches.append([])
+            room = max(1, min(most, tokens // max(1, lengths[number])))
+        batches[-1].append(number)
+    return batches
+
+
+def padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+    """The part of all places in the batches that is padding."""
+    places = sum(len(batch) * max(1, max(lengths[number] for number in batch)) for batch in batches)
+    return 1.0 - sum(lengths[number] for batch in batches for number in batch) / places if places else 0.0
+
+
+def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Word numbers [B, N] with 0 at padded places, and 1 for real places [B, N]; at least one place each."""
+    longest = max(1, max((len(row) for row in rows), default=0))
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    mask = torch.zeros(len(rows), longest, dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = torch.tensor(row, dtype=torch.long)
+        mask[number, : len(row)] = 1
+    return ids, mask

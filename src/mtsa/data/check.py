@@ -1,0 +1,125 @@
+"""`mtsa data check FILE`: what is in a file, what is wrong with it, and where."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import readers, tables
+from .examples import Layout
+from .source import InputError
+
+
+@dataclass
+class Report:
+    """What was found."""
+
+    path: Path
+    layout: Layout
+    columns: list[str] = field(default_factory=list)
+    rows: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+    words: list[int] = field(default_factory=list)  # of each text, split at spaces
+    targets: list[float] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # it cannot be used as it is
+    odd: list[str] = field(default_factory=list)  # it can, but look at this
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows"]
+        if self.columns:
+            out.append(f"columns: {', '.join(self.columns)}")
+        if self.words:
+            ordered = sorted(self.words)
+            longest = ordered[-1]
+            out.append(f"words in a text: median {statistics.median(ordered):g}, longest {longest:,}")
+        if self.labels:
+            most = self.labels.most_common()
+            shown = ", ".join(f"{label} {count:,}" for label, count in most[:12])
+            out.append(f"{len(most)} classes: {shown}{', ...' if len(most) > 12 else ''}")
+            out.append(f"always answering {most[0][0]} would be right in {most[0][1] / self.labels.total():.1%}")
+        if self.targets:
+            mean, spread = statistics.fmean(self.targets), statistics.pstdev(self.targets)
+            out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {spread:.4g}")
+        out += [f"odd: {remark}" for remark in self.odd]
+        out += [f"wrong: {remark}" for remark in self.wrong]
+        out.append("this file cannot be used as it is" if self.wrong else "nothing is wrong with this file")
+        return out
+
+
+def check(path: Path, layout: Layout, *, number: bool = False) -> Report:
+    """Look through a file.
+
+    Args:
+        path: the file.
+        layout: how to read it.
+        number: whether labels are numbers to predict.
+
+    Raises:
+        InputError: the format cannot be told, or is unknown.
+    """
+    layout = readers.settle(layout, path)
+    report = Report(path, layout)
+    texts: dict[str, tuple[int, object]] = {}
+    empty: list[int] = []
+    twice: list[str] = []
+    contrary: list[str] = []
+    try:
+        if layout.format in readers.TABLES:
+            _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
+            report.columns = list(row)
+        for example in readers.stream(path, layout, number=number):
+            report.rows += 1
+            if not example.text:
+                empty.append(example.line)
+                continue
+            report.words.append(len(example.text.split()))
+            if number:
+                assert isinstance(example.label, float)
+                report.targets.append(example.label)
+            else:
+                report.labels[str(example.label)] += 1
+            line, label = texts.setdefault(example.text, (example.line, example.label))
+            if line != example.line:
+                (twice if label == example.label else contrary).append(f"{line} and {example.line}")
+    except InputError as error:
+        report.wrong.append(str(error))
+    _remark(report, empty, twice, contrary)
+    return report
+
+
+def _remark(report: Report, empty: list[int], twice: list[str], contrary: list[str]) -> None:
+    if empty:
+        report.odd.append(f"{_count(empty, 'row')} with an empty text, which training leaves out: line {_some(empty)}")
+    if twice:
+        report.odd.append(f"{_count(twice, 'text')} there before with the same label: lines {_some(twice)}")
+    if contrary:
+        report.odd.append(f"{_count(contrary, 'text')} there before with another label: lines {_some(contrary)}")
+    rare = sorted(label for label, count in report.labels.items() if count < 2)
+    if rare and len(report.labels) > 1:
+        report.odd.append(f"classes with one example: {_some(rare)}")
+    if report.words and max(report.words) > 512:
+        report.odd.append(
+            f"{sum(count > 512 for count in report.words):,} texts have more than 512 words, where training cuts"
+        )
+    if not report.wrong:
+        if not report.rows or not report.words:
+            report.wrong.append(f"{report.path} holds no examples; it needs at least one row with a text and a label")
+        elif len(report.labels) == 1:
+            (label,) = report.labels
+            report.wrong.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
+        elif len(report.labels) > max(50, report.rows // 3):
+            report.odd.append(
+                f"{len(report.labels):,} different labels; is the label column the right one, or is this regression?"
+            )
+
+
+def _count(found: Sequence[object], noun: str) -> str:
+    return f"{len(found):,} {noun}{'' if len(found) == 1 else 's'}"
+
+
+def _some(found: Sequence[object]) -> str:
+    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")

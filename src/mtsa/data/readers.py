@@ -1,0 +1,128 @@
+"""From a file to examples: the one way in, for training, evaluation, checking and prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mtsa.names import nearest
+
+from . import official, tables
+from .examples import Example, Examples, Layout
+from .source import LONGEST, InputError, at
+
+TABLES = ("csv", "tsv", "jsonl")
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_OFFICIAL = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
+_CLASSES = {"trec": (6, 50), "sst": (5, 2)}
+
+
+def settle(layout: Layout, path: Path) -> Layout:
+    """The layout with nothing left to decide.
+
+    Raises:
+        InputError: an unknown format, or one that cannot be told from the file's ending.
+    """
+    format = layout.format
+    if format == "auto":
+        if path.suffix.lower() not in ENDINGS:
+            raise InputError(
+                f"{path}: cannot tell the format from its ending; give --format ({', '.join((*TABLES, *_OFFICIAL))}), "
+                f"or name the file .csv, .tsv or .jsonl"
+            )
+        format = ENDINGS[path.suffix.lower()]
+    if format not in (*TABLES, *_OFFICIAL):
+        raise InputError(f'format "{format}" is unknown; {nearest(format, (*TABLES, *_OFFICIAL))}')
+    known = _CLASSES.get(format, ())
+    if layout.classes and layout.classes not in known:
+        told = f"has {' or '.join(map(str, known))}" if known else "takes its classes from the file"
+        raise InputError(f"classes ({layout.classes}): format {format} {told}")
+    encoding = _OFFICIAL.get(format, "utf-8") if layout.encoding == "auto" else layout.encoding
+    return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
+
+
+def stream(path: Path, layout: Layout, *, number: bool = False, labelled: bool = True) -> Iterator[Example]:
+    """The examples of a file one by one, empty texts included.
+
+    Args:
+        path: the file.
+        layout: how to read it.
+        number: whether labels are numbers to predict.
+        labelled: whether a label must be there.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    layout = settle(layout, path)
+    if layout.format == "label_text":
+        found = official.label_text(path, layout.encoding)
+    elif layout.format == "trec":
+        found = official.trec(path, layout.encoding, layout.classes)
+    elif layout.format == "sst":
+        found = official.sst(path, layout.encoding, layout.classes, layout.phrases)
+    else:
+        found = _from_table(path, layout, labelled)
+    for example in found:
+        yield _checked(example, path, number=number, labelled=labelled)
+
+
+def read(path: Path, layout: Layout, *, number: bool = False) -> Examples:
+    """All labelled examples of a file; rows with an empty text are left out and told.
+
+    Raises:
+        InputError: as `stream`, and for a file without examples.
+    """
+    examples = Examples(path, [])
+    for example in stream(path, layout, number=number):
+        if example.text:
+            examples.items.append(example)
+        else:
+            examples.empty.append(example.line)
+    if not examples.items:
+        raise InputError(f"{path} holds no examples; it needs at least one row with a text and a label")
+    return examples
+
+
+def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
+    for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
+        text = tables.column(row, layout.text_column, path, line)
+        if not isinstance(text, str):
+            raise at(path, line, f'column "{layout.text_column}" holds {_shown(text)}; it must be a text')
+        label = tables.column(row, layout.label_column, path, line) if labelled else None
+        yield Example(text.strip(), _plain(label), line)
+
+
+def _plain(label: Any) -> Any:
+    """JSON gives numbers and truth values; a class is known by its name."""
+    if isinstance(label, bool):
+        return str(label).lower()
+    return label.strip() if isinstance(label, str) else label
+
+
+def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> Example:
+    if len(example.text) > LONGEST:
+        raise at(path, example.line, f"the text has {len(example.text):,} characters; at most {LONGEST:,} are read")
+    if not labelled:
+        return example
+    label = example.label
+    if label is None or label == "":
+        raise at(path, example.line, "the label is missing; give one, or delete the row")
+    if not number:
+        if not isinstance(label, str | int | float):
+            raise at(path, example.line, f"the label is {_shown(label)}; it must be a word or a number")
+        return dataclasses.replace(example, label=str(label))
+    try:
+        value = float(label)
+    except (TypeError, ValueError):
+        raise at(path, example.line, f"the target is {_shown(label)}; regression needs a number") from None
+    if not math.isfinite(value):
+        raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number")
+    return dataclasses.replace(example, label=value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,98 @@
+"""Users' tables: CSV, TSV and JSON lines, row by row, with the number of the line each row starts on."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mtsa.names import nearest
+
+from .source import LONGEST, InputError, at, lines
+
+Row = dict[str, Any]
+
+
+def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterator[tuple[int, Row]]:
+    """Line number and fields of each row; blank lines are passed over.
+
+    Raises:
+        InputError: where the file is not what it should be, with the line.
+    """
+    if format == "jsonl":
+        return _json_rows(path, encoding)
+    return _separated_rows(path, encoding, "\t" if format == "tsv" else delimiter, quoted=format == "csv")
+
+
+def column(row: Row, name: str, path: Path, line: int) -> Any:
+    """The value in a column.
+
+    Raises:
+        InputError: there is no such column.
+    """
+    if name not in row:
+        if len(row) == 1 and any(sign in next(iter(row)) for sign in ";\t|"):
+            raise InputError(
+                f'{path} has one column, "{next(iter(row))}"; it seems to be separated by another sign: '
+                f'give --delimiter, such as --delimiter ";", or name the file .tsv'
+            )
+        raise at(path, line, f'there is no column "{name}"; {nearest(name, row)}')
+    return row[name]
+
+
+def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, Row]]:
+    if len(delimiter) != 1:
+        raise InputError(f'delimiter "{delimiter}" must be one character')
+    last = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal last
+        for last, text in lines(path, encoding):  # noqa: B007  # the number of the line read last
+            yield text + "\n"
+
+    csv.field_size_limit(LONGEST)
+    options: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE}
+    reader = csv.reader(texts(), strict=True, **options)
+    header: list[str] | None = None
+    first = 1
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            why = "a closing quote is missing" if "limit" in str(error) or "end of" in str(error) else str(error)
+            raise at(path, first, f"{why}; a quote inside a quoted field is written twice") from None
+        line, first = first, last + 1
+        if fields is None:
+            return
+        if not any(field.strip() for field in fields):
+            continue
+        if header is None:
+            header = [field.strip() for field in fields]
+            _check_header(path, header)
+        elif len(fields) != len(header):
+            hint = "a text that holds the delimiter must stand in quotes" if quoted else "a text cannot hold a tab"
+            raise at(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
+        else:
+            yield line, dict(zip(header, fields, strict=True))
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    doubled = next((name for name in header if header.count(name) > 1), None)
+    if doubled is not None:
+        raise at(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')
+
+
+def _json_rows(path: Path, encoding: str) -> Iterator[tuple[int, Row]]:
+    for number, text in lines(path, encoding):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deeply nested"
+            raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
+        if not isinstance(value, dict):
+            raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
+        yield number, value

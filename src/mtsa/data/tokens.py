@@ -1,0 +1,67 @@
+"""Text to word numbers: lower-cased words as the GloVe vectors have them, by a tokeniser that is saved with the model."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.normalizers import NFC, Lowercase, Replace
+from tokenizers.normalizers import Sequence as NormalizerSequence
+from tokenizers.pre_tokenizers import Split
+from tokenizers.trainers import WordLevelTrainer
+
+PAD, UNKNOWN = "[PAD]", "[UNK]"
+SPECIAL = (PAD, UNKNOWN)
+
+# In order: u.s., 1,000.50, the stem of don't, n't, 's and its kin, words, any other sign alone.
+PATTERN = (
+    r"(?:[^\W\d_]\.){2,}"
+    r"|\d+(?:[.,:]\d+)*(?!\w)"
+    r"|\w+?(?=n't(?!\w))"
+    r"|n't(?!\w)"
+    r"|'(?:s|re|ve|ll|d|m)(?!\w)"
+    r"|\w+"
+    r"|[^\w\s]"
+)
+_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00b4": "'"}
+
+
+def word_tokenizer(words: Sequence[str] = ()) -> Tokenizer:
+    """The tokeniser with numbers for these words, in order, after the special ones."""
+    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *words))}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
+    replaced = [Replace(typed, plain) for typed, plain in _QUOTES.items()]
+    tokenizer.normalizer = NormalizerSequence([NFC(), *replaced, Lowercase()])
+    tokenizer.pre_tokenizer = Split(Regex(PATTERN), "removed", invert=True)
+    return tokenizer
+
+
+def count_words(texts: Iterable[str], *, least: int = 1) -> list[str]:
+    """The words that occur at least that often, the most frequent first."""
+    tokenizer = word_tokenizer()
+    trainer = WordLevelTrainer(vocab_size=2**31 - 1, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL))
+    tokenizer.train_from_iterator(texts, trainer)
+    numbers = tokenizer.get_vocab()
+    return sorted(numbers.keys() - set(SPECIAL), key=numbers.__getitem__)
+
+
+@functools.cache
+def _one_word() -> re.Pattern[str]:
+    return re.compile(PATTERN)
+
+
+def is_word(word: str) -> bool:
+    """Whether the tokeniser can make this very word."""
+    found = _one_word().match(word)
+    return found is not None and found.end() == len(word) and word == word.lower()
+
+
+def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
+    """The word numbers of each text, cut after `limit` words (0: never), and how many texts were cut."""
+    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    if not limit:
+        return found, 0
+    return [ids[:limit] for ids in found], sum(len(ids) > limit for ids in found)

@@ -1,0 +1,19 @@
+"""Context encoders: one contract, registered by name. A new one is a file with a registered class, named here."""
+
+from . import biblosa, convolutional, disa, multihead, plain, recurrent, tensorized
+from .contract import Encoder
+from .registry import build_encoder, encoder_names, find_encoder
+
+__all__ = [
+    "Encoder",
+    "biblosa",
+    "build_encoder",
+    "convolutional",
+    "disa",
+    "encoder_names",
+    "find_encoder",
+    "multihead",
+    "plain",
+    "recurrent",
+    "tensorized",
+]

@@ -1,0 +1,40 @@
+"""What an encoder is: sequences of vectors in, sequences of the same length out, each token in the light of the others.
+
+Letters: B batch, N tokens, E in_dim, C out_dim.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mtsa.attention.dropout import drop
+from mtsa.attention.head_linear import glorot_linear
+
+
+class Encoder(nn.Module):
+    """The contract: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] gives [B, N, out_dim].
+
+    True in `keep` marks a real token. What stands at a padded place never reaches a real one, and padded places give 0.
+    """
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        self.in_dim, self.out_dim = in_dim, out_dim
+
+
+class Dense(nn.Module):
+    """A linear map that drops its own input, with a fresh mask at each call; Glorot weights, zero bias."""
+
+    def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.linear = glorot_linear(in_dim, out_dim, bias=bias)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(drop(x, self.dropout, self.training))
+        return out
+
+
+def zero_padding(x: Tensor, keep: Tensor) -> Tensor:
+    """x [B, N, .] with 0 at the padded places, NaN that stood there included."""
+    return x.masked_fill(~keep[:, :, None], 0.0)

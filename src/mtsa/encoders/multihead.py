@@ -1,0 +1,63 @@
+"""Multi-head dot-product attention over word vectors with sinusoidal positions, as the paper's baseline has it.
+
+Kept from the authors: maps without bias, no output map, no residual, no norm; positions added to unscaled vectors. Corrected:
+the wave lengths are those of Vaswani et al. (the authors' exponent is twice as large), and each head's own fans set its
+Glorot range (theirs counts all heads at once).
+
+Letters: B batch, N tokens, E in_dim, H heads, D head_dim.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtsa.attention.dropout import drop
+
+from .contract import Encoder, zero_padding
+from .registry import register
+
+
+@register("multihead")
+class MultiheadEncoder(Encoder):
+    """Multi-head dot-product attention with sinusoidal positions.
+
+    Args:
+        in_dim: width of x.
+        heads: number of heads.
+        head_dim: width of each head.
+        dropout: of the input of the three maps, a mask for each, and of the attention weights.
+    """
+
+    def __init__(self, in_dim: int, *, heads: int = 8, head_dim: int = 75, dropout: float = 0.0) -> None:
+        super().__init__(in_dim, heads * head_dim)
+        self.heads, self.dropout = heads, dropout
+        maps = [nn.Linear(in_dim, heads * head_dim, bias=False) for _ in range(3)]
+        limit = math.sqrt(6.0 / (in_dim + head_dim))
+        for part in maps:
+            nn.init.uniform_(part.weight, -limit, limit)
+        self.maps = nn.ModuleList(maps)
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        B, N, _ = x.shape
+        x = zero_padding(x, keep) + sinusoid(N, self.in_dim, x)
+        q, k, v = (self._split(part(drop(x, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
+        allowed = keep | ~keep.any(1, keepdim=True)  # a row without tokens looks anywhere, and is zeroed below
+        rate = self.dropout if self.training else 0.0
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
+        return zero_padding(out.transpose(1, 2).reshape(B, N, self.out_dim), keep)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+
+
+def sinusoid(length: int, width: int, like: Tensor) -> Tensor:
+    """Positions [N, E]: channel pair k is (sin, cos) of position / 10000^(2k / E)."""
+    place = torch.arange(length, device=like.device, dtype=torch.float32)[:, None]
+    channel = torch.arange(width, device=like.device)
+    rate = torch.exp(-math.log(10000.0) * (channel // 2 * 2) / width)
+    angle = place * rate
+    return torch.where(channel % 2 == 0, angle.sin(), angle.cos()).to(like.dtype)

@@ -1,0 +1,75 @@
+"""Encoders by name: list them, look one up, build one from its options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from mtsa.names import nearest
+
+from .contract import Encoder
+
+_ENCODERS: dict[str, Entry] = {}
+E = TypeVar("E", bound=type[Encoder])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered encoder."""
+
+    name: str
+    build: type[Encoder]
+    activation: str  # what the authors use with it in pooling and head: ReLU or ELU
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (self.build.__doc__ or "").split("\n", 1)[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its keyword options and their defaults."""
+        parameters = inspect.signature(self.build.__init__).parameters.values()
+        return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+def register(name: str, *, activation: str = "relu") -> Callable[[E], E]:
+    """Class decorator: make an encoder known under a name."""
+
+    def add(build: E) -> E:
+        assert name not in _ENCODERS, name
+        _ENCODERS[name] = Entry(name, build, activation)
+        return build
+
+    return add
+
+
+def encoder_names() -> list[str]:
+    """The names of all registered encoders."""
+    return list(_ENCODERS)
+
+
+def find_encoder(name: str) -> Entry:
+    """The entry of that name.
+
+    Raises:
+        ValueError: an unknown name, answered with the nearest one.
+    """
+    if name not in _ENCODERS:
+        raise ValueError(f'encoder "{name}" is unknown; {nearest(name, _ENCODERS)}')
+    return _ENCODERS[name]
+
+
+def build_encoder(name: str, in_dim: int, **options: Any) -> Encoder:
+    """An encoder for vectors of width in_dim.
+
+    Raises:
+        ValueError: an unknown name, option or value.
+    """
+    entry = find_encoder(name)
+    for option in options:
+        if option not in entry.options:
+            raise ValueError(f'encoder "{name}" has no option "{option}"; {nearest(option, entry.options)}')
+    return entry.build(in_dim, **options)

@@ -1,0 +1,1 @@
+"""Use of finished runs: predict, evaluate, look inside."""

@@ -1,0 +1,90 @@
+"""What a model looked at: weights of each head and of the pooling, for one sentence.
+
+Letters: H heads, N tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtsa.attention.pooling import Source2Token
+from mtsa.data.source import InputError
+from mtsa.encoders.tensorized import MtsaEncoder
+from mtsa.files import replacing
+
+from .predictor import Predictor
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """One sentence: its words, what each head of the encoder saw, and what the pooling took."""
+
+    words: list[str]
+    heads: list[str]  # the mask of each head
+    token2token: Tensor  # [H, N, N]: row: the word that looks
+    pooling: Tensor | None  # [N]: mean weight over the features; None for other poolings
+    label: str
+
+
+@torch.no_grad()
+def attention_map(predictor: Predictor, text: str) -> AttentionMap:
+    """Look inside the model while it reads one text.
+
+    Raises:
+        InputError: an encoder without tensorized attention, or a text without words.
+    """
+    model = predictor.run.model
+    if not isinstance(model.encoder, MtsaEncoder):
+        raise InputError(f'the encoder "{model.config.encoder}" has no attention to show; train one with --encoder mtsa')
+    encoding = predictor.run.tokenizer.encode(text, add_special_tokens=False)
+    limit = predictor.run.recipe.tokens.longest or len(encoding.ids)
+    if not encoding.ids:
+        raise InputError("the text holds no words; give a sentence")
+    ids = torch.tensor([encoding.ids[:limit]])
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    vectors = model.words(ids)
+    explained = model.encoder.attention.explain(vectors, keep)
+    pooled = model.pool.weights(explained.output, keep)[0].mean(-1) if isinstance(model.pool, Source2Token) else None
+    (answer,) = predictor.predict([text])
+    label = answer.label if answer.label is not None else f"{answer.value:.3g}"
+    words = [text[start:stop] for start, stop in encoding.offsets[:limit]]
+    return AttentionMap(words, [str(mask) for mask in model.encoder.attention.masks], explained.token2token[0], pooled, label)
+
+
+def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
+    """Draw the heads as heat maps, with the pooling as bars below; at most `most` heads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    heads = min(most, len(found.heads))
+    size = max(3.2, 0.34 * len(found.words) + 1.4)
+    figure = pyplot.figure(figsize=(size * heads, size + 1.6), layout="constrained")
+    grid = figure.add_gridspec(
+        2 if found.pooling is not None else 1, heads, height_ratios=[4, 1] if found.pooling is not None else [1]
+    )
+    places = range(len(found.words))
+    for head in range(heads):
+        axes = figure.add_subplot(grid[0, head])
+        axes.imshow(found.token2token[head], cmap="Blues", vmin=0, vmax=max(0.01, float(found.token2token[head].max())))
+        axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=8)
+        axes.set_yticks(places, found.words, fontsize=8)
+        axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)
+        axes.set_xlabel("looked at", fontsize=8)
+        if head == 0:
+            axes.set_ylabel("looks", fontsize=8)
+    if found.pooling is not None:
+        axes = figure.add_subplot(grid[1, :])
+        axes.bar(places, found.pooling, color="tab:blue")
+        axes.set_xticks(places, found.words, rotation=30, ha="right", fontsize=8)
+        axes.set_ylabel("pooling", fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(f"answer: {found.label}", fontsize=10)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
+    pyplot.close(figure)

@@ -1,0 +1,1 @@
+"""Models as `transformers` knows them. They know tasks, never files."""

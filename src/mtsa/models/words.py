@@ -1,0 +1,46 @@
+"""Word vectors of a model: those that training tunes, and those that stay as they came.
+
+Letters: B batch, N tokens, E width.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_UNKNOWN = 0.05  # the paper's range for words without a vector
+
+
+class WordVectors(nn.Module):
+    """Numbers of words [B, N] to vectors [B, N, E].
+
+    The first `tuned` numbers are padding (always 0), the unknown word, and the words of the training text; the `frozen`
+    numbers after them are words that only the vector file knows.
+
+    Args:
+        tuned: how many vectors are trained.
+        frozen: how many are not.
+        width: of the vectors.
+    """
+
+    def __init__(self, tuned: int, frozen: int, width: int) -> None:
+        super().__init__()
+        self.tuned = nn.Parameter(torch.empty(tuned, width))
+        self.register_buffer("frozen", torch.zeros(frozen, width))
+        self.frozen: Tensor
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform vectors for all words; 0 for padding and for the unknown word."""
+        nn.init.uniform_(self.tuned, -_UNKNOWN, _UNKNOWN)
+        with torch.no_grad():
+            self.tuned[:2] = 0.0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        count = self.tuned.shape[0]
+        known = F.embedding(ids.clamp(max=count - 1), self.tuned, padding_idx=0)
+        if self.frozen.shape[0] == 0:
+            return known
+        others = F.embedding((ids - count).clamp(min=0), self.frozen)
+        return torch.where((ids >= count)[..., None], others, known)

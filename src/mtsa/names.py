@@ -1,0 +1,15 @@
+"""Unknown names are answered with the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The hint that goes with an unknown name."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return f"it must be one of {', '.join(known)}" if known else "there are none"

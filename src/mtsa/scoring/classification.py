@@ -1,0 +1,75 @@
+"""Figures of a classifier: accuracy, macro-F1, and what each class was taken for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """One class: precision, recall and F1 (0 where undefined), and how many examples have it."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    count: int
+
+
+@dataclass(frozen=True)
+class ClassificationScore:
+    """All figures; `confusion[truth][answer]` counts."""
+
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many examples."""
+        return sum(map(sum, self.confusion))
+
+    @property
+    def accuracy(self) -> float:
+        """The part answered rightly."""
+        return sum(self.confusion[number][number] for number in range(len(self.labels))) / max(1, self.count)
+
+    @property
+    def classes(self) -> list[ClassScore]:
+        """The figures of each class."""
+        found = []
+        for number, label in enumerate(self.labels):
+            right = self.confusion[number][number]
+            there, answered = sum(self.confusion[number]), sum(row[number] for row in self.confusion)
+            precision, recall = right / answered if answered else 0.0, right / there if there else 0.0
+            f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+            found.append(ClassScore(label, precision, recall, f1, there))
+        return found
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the classes that occur in truth or answers."""
+        there = [
+            score.f1 for number, score in enumerate(self.classes) if score.count or any(row[number] for row in self.confusion)
+        ]
+        return sum(there) / len(there) if there else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "count": self.count,
+            "classes": [vars(score) for score in self.classes],
+            "confusion": [list(row) for row in self.confusion],
+            "labels": list(self.labels),
+        }
+
+
+def score_classes(truth: Sequence[int], answers: Sequence[int], labels: Sequence[str]) -> ClassificationScore:
+    """Compare class numbers."""
+    counts = [[0] * len(labels) for _ in labels]
+    for right, answer in zip(truth, answers, strict=True):
+        counts[right][answer] += 1
+    return ClassificationScore(tuple(labels), tuple(map(tuple, counts)))

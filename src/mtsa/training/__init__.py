@@ -1,0 +1,1 @@
+"""Runs recipes: joins data and models."""

@@ -1,0 +1,116 @@
+"""The run folder, which rebuilds itself: config, tokeniser, weights, recipe and figures, and a manifest of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from mtsa.data.source import InputError
+from mtsa.data.tokens import PAD, UNKNOWN
+from mtsa.files import fingerprint, replacing, write_json, write_text
+from mtsa.models.classifier import MtsaForSequenceClassification
+
+from .recipe import Recipe, load_recipe, to_toml
+
+MANIFEST = "manifest.json"
+RECIPE = "recipe.toml"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, opened."""
+
+    folder: Path
+    recipe: Recipe
+    model: MtsaForSequenceClassification
+    tokenizer: Tokenizer
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes; none for regression."""
+        names: dict[int, str] = self.model.config.id2label  # type: ignore[assignment]
+        return [] if self.recipe.regression else [names[number] for number in range(len(names))]
+
+
+def write_run(
+    folder: Path, recipe: Recipe, model: MtsaForSequenceClassification, tokenizer: Tokenizer, reports: dict[str, Any]
+) -> None:
+    """Write a finished run: each file whole, the manifest last."""
+    config = model.config
+    config.save_pretrained(folder)
+    with replacing(folder / "model.safetensors") as partial:
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        model_max_length=recipe.tokens.longest or 10**9,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    wrapped.save_pretrained(folder)
+    write_text(folder / RECIPE, to_toml(recipe))
+    for name, report in reports.items():
+        write_json(folder / f"{name}.json", report)
+    names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
+    names += [f"{name}.json" for name in reports]
+    write_json(folder / MANIFEST, {name: fingerprint(folder / name) for name in sorted(names)})
+
+
+def open_run(folder: Path) -> Run:
+    """Open a finished run.
+
+    Raises:
+        InputError: it is none, is not finished, or a file of it is missing or was changed.
+    """
+    check_run(folder)
+    recipe = load_recipe(str(folder / RECIPE))
+    try:
+        model = MtsaForSequenceClassification.from_pretrained(folder)
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # the manifest matches, so this is a run of another version
+        raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return Run(folder, recipe, model.eval(), tokenizer)
+
+
+def check_run(folder: Path) -> None:
+    """See that a folder holds a finished run, as it was written.
+
+    Raises:
+        InputError: as `open_run`.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such run folder; train one with: mtsa train --out {folder} ...")
+    path = folder / MANIFEST
+    if not path.exists():
+        begun = (folder / RECIPE).exists()
+        raise InputError(
+            f"{folder} holds a run that has not ended; run the same `mtsa train` again to go on"
+            if begun
+            else f"{folder} is no run folder: it has no {MANIFEST}"
+        )
+    for name, figures in _manifest(path).items():
+        file = folder / name
+        if not file.is_file():
+            raise InputError(f"{folder}: {name} is missing; restore it, or train again")
+        if fingerprint(file) != figures:
+            raise InputError(f"{folder}: {name} is not the file that training wrote; restore it, or train again")
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        entries = None
+    known = isinstance(entries, dict) and {"config.json", "model.safetensors", RECIPE} <= entries.keys()
+    if not known or any(Path(name).name != name for name in entries):
+        raise InputError(f"{path} is no manifest of a run; restore it, or train again")
+    found: dict[str, Any] = entries
+    return found

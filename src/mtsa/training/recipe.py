@@ -1,0 +1,276 @@
+"""A recipe: everything that decides a run, strict and frozen. Unknown keys, wrong types and unread values stop it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.examples import Layout
+from mtsa.data.source import InputError
+from mtsa.encoders import find_encoder
+from mtsa.models.pooling import POOLINGS
+from mtsa.names import nearest
+
+TASKS = ("classification", "regression")
+OPTIMIZERS = ("adadelta", "adam", "adamw")
+SCHEDULES = ("constant", "linear")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which files, and how to read them."""
+
+    train: str = ""  # a file, or "corpus:questions" for the embedded corpus
+    dev: str = ""  # empty: a part of the training data
+    test: str = ""  # evaluated once, at the end; empty: none
+    dev_share: float = 0.1  # of the training data, where there is no dev file
+    format: str = "auto"
+    encoding: str = "auto"
+    text_column: str = "text"
+    label_column: str = "label"
+    delimiter: str = ","
+    classes: int = 0
+    phrases: bool = False  # of sst, in training alone
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Words."""
+
+    longest: int = 512  # words of a text; the rest is cut off; 0: never
+    least: int = 0  # occurrences of a word in training to get a vector; 0: 1 with a vector file, 2 without
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Word vectors."""
+
+    file: str = ""  # GloVe text, .gz or .zip; empty: random vectors
+    member: str = ""  # which file of a .zip
+    width: int = 100  # of random vectors
+    unseen: int = 400_000  # words of the file, not in training, that the model keeps for new text
+
+
+@dataclass(frozen=True)
+class Model:
+    """What stands around the encoder."""
+
+    pooling: str = "source2token"
+    hidden: int = 300
+    activation: str = "relu"
+    dropout: float = 0.5  # of the input of every dense layer, the encoder's included
+
+
+@dataclass(frozen=True)
+class Training:
+    """How it is trained."""
+
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    schedule: str = "constant"
+    warmup: int = 0  # steps
+    l2: float = 1e-4  # on weights, not on biases or word vectors
+    clip: float = 0.0  # norm of the gradient; 0: never
+    batch: int = 64
+    steps: int = 0  # at most; 0: as `epochs` says
+    epochs: int = 30
+    evaluate_every: int = 0  # steps; 0: at the end of each epoch
+    patience: int = 5  # evaluations without a better one; 0: never stop early
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run."""
+
+    task: str = "classification"
+    data: Data = field(default_factory=Data)
+    tokens: Tokens = field(default_factory=Tokens)
+    vectors: Vectors = field(default_factory=Vectors)
+    encoder: Mapping[str, Any] = field(default_factory=lambda: {"name": "mtsa", "head_dim": 150})
+    model: Model = field(default_factory=Model)
+    training: Training = field(default_factory=Training)
+
+    @property
+    def layout(self) -> Layout:
+        """How the files are read."""
+        known = {name.name for name in dataclasses.fields(Layout)}
+        return Layout(**{key: value for key, value in dataclasses.asdict(self.data).items() if key in known})
+
+    @property
+    def encoder_options(self) -> dict[str, Any]:
+        """The encoder section without the name."""
+        return {key: value for key, value in self.encoder.items() if key != "name"}
+
+    @property
+    def regression(self) -> bool:
+        """Whether numbers are predicted."""
+        return self.task == "regression"
+
+
+def named_recipes() -> dict[str, str]:
+    """The recipes that come with the package: name and first comment line."""
+    found = {}
+    for entry in sorted(resources.files("mtsa.recipes").iterdir(), key=lambda item: item.name):
+        if entry.name.endswith(".toml"):
+            found[entry.name.removesuffix(".toml")] = entry.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
+    return found
+
+
+def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
+    """A recipe by its name or from a TOML file, with `section.key=value` settings put over it.
+
+    Raises:
+        InputError: no such recipe or file, no TOML, an unknown key, a wrong type or an impossible value.
+    """
+    if name in named_recipes():
+        text, source = resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8"), name
+    elif Path(name).is_file():
+        text, source = Path(name).read_text(encoding="utf-8"), name
+    else:
+        raise InputError(f'recipe "{name}" is neither a file nor a known name; {nearest(name, named_recipes())}')
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: this is no TOML: {error}") from None
+    return make_recipe(table, settings or [], source)
+
+
+def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe") -> Recipe:
+    """A recipe from nested values.
+
+    Raises:
+        InputError: as `load_recipe`.
+    """
+    merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    for setting in settings:
+        _put(merged, setting)
+    recipe: Recipe = _made(Recipe, merged, source, "")
+    _check(recipe, source)
+    return recipe
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML, every key written out."""
+    lines = [f"task = {_value(recipe.task)}"]
+    for section in dataclasses.fields(Recipe)[1:]:
+        value = getattr(recipe, section.name)
+        items = value.items() if isinstance(value, Mapping) else dataclasses.asdict(value).items()
+        lines += ["", f"[{section.name}]", *(f"{key} = {_value(item)}" for key, item in items)]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
+
+
+def _put(table: dict[str, Any], setting: str) -> None:
+    """Put one `section.key=value` in place; the value is TOML, or a bare word."""
+    key, equals, text = setting.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not equals or not (dot or section == "task"):
+        raise InputError(f"--set {setting}: write section.key=value, such as --set training.batch=32")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    if dot:
+        inner = table.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise InputError(f'--set {setting}: "{section}" is no section')
+        inner[name] = value
+    else:
+        table[section] = value
+
+
+def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
+    """A dataclass from a table, strictly."""
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for key, value in table.items():
+        place = f"{section}.{key}" if section else key
+        if key not in hints:
+            what = "key" if section else "section or key"
+            raise InputError(f'{source}: {what} "{place}" is unknown; {nearest(key, hints)}')
+        wanted = hints[key]
+        if dataclasses.is_dataclass(wanted):
+            if not isinstance(value, dict):
+                raise InputError(f"{source}: {place} must be a section [{place}]")
+            values[key] = _made(wanted, value, source, place)  # type: ignore[arg-type]
+        else:
+            values[key] = _typed(wanted, value, source, place)
+    return kind(**values)
+
+
+def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
+    kind = typing.get_origin(wanted) or wanted
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+    if wrong:
+        names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+        raise InputError(f"{source}: {place} is {value!r}; it must be {names.get(kind, 'a section')}")
+    return types.MappingProxyType(dict(value)) if isinstance(value, dict) else value
+
+
+def _check(recipe: Recipe, source: str) -> None:
+    choices = (
+        ("task", recipe.task, TASKS),
+        ("model.pooling", recipe.model.pooling, POOLINGS),
+        ("training.optimizer", recipe.training.optimizer, OPTIMIZERS),
+        ("training.schedule", recipe.training.schedule, SCHEDULES),
+    )
+    for place, value, known in choices:
+        if value not in known:
+            raise InputError(f'{source}: {place} is "{value}"; {nearest(value, known)}')
+    training, model = recipe.training, recipe.model
+    ranges = (
+        ("data.dev_share", recipe.data.dev_share, 0.0 < recipe.data.dev_share < 1.0, "between 0 and 1"),
+        ("model.dropout", model.dropout, 0.0 <= model.dropout < 1.0, "at least 0 and below 1"),
+        ("model.hidden", model.hidden, model.hidden > 0, "above 0"),
+        ("vectors.width", recipe.vectors.width, recipe.vectors.width > 0, "above 0"),
+        ("training.batch", training.batch, training.batch > 0, "above 0"),
+        ("training.learning_rate", training.learning_rate, training.learning_rate > 0, "above 0"),
+        ("training.epochs", training.epochs, training.epochs > 0, "above 0"),
+        *((f"training.{key}", getattr(training, key), getattr(training, key) >= 0, "at least 0")
+          for key in ("steps", "warmup", "l2", "clip", "evaluate_every", "patience", "seed")),
+        *((f"tokens.{key}", getattr(recipe.tokens, key), getattr(recipe.tokens, key) >= 0, "at least 0")
+          for key in ("longest", "least")),
+    )  # fmt: skip
+    for place, number, right, needed in ranges:
+        if not right:
+            raise InputError(f"{source}: {place} is {number}; it must be {needed}")
+    if training.schedule == "constant" and training.warmup:
+        raise InputError(f"{source}: training.warmup is {training.warmup}, but a constant schedule does not read it")
+    if recipe.vectors.member and not recipe.vectors.file:
+        raise InputError(f"{source}: vectors.member is given, but no vectors.file that would hold it")
+    _check_encoder(recipe, source)
+
+
+def _check_encoder(recipe: Recipe, source: str) -> None:
+    name = recipe.encoder.get("name")
+    if not isinstance(name, str):
+        raise InputError(f'{source}: [encoder] needs a name, such as name = "mtsa"')
+    try:
+        options = find_encoder(name).options
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+    for key, value in recipe.encoder_options.items():
+        if key not in options:
+            raise InputError(f'{source}: encoder "{name}" has no option "{key}"; {nearest(key, options)}')
+        default = options[key]
+        kinds = (
+            (int, float) if isinstance(default, float) else (list, tuple) if isinstance(default, tuple) else (type(default),)
+        )
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise InputError(f"{source}: encoder.{key} is {value!r}; it must be like its default, {default!r}")

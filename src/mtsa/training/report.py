@@ -1,0 +1,54 @@
+"""What a run came to, in words and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mtsa.scoring.classification import ClassificationScore
+from mtsa.scoring.regression import RegressionScore
+
+from .run import Outcome
+from .score import PartScore
+
+
+def figures_line(score: PartScore) -> str:
+    """The main figures in one line."""
+    found = score.figures
+    if isinstance(found, RegressionScore):
+        return f"mse {found.mse:.4g}, mae {found.mae:.4g}, correlation {found.pearson:.3f} ({found.count:,} examples)"
+    return f"accuracy {found.accuracy:.3f}, macro-F1 {found.macro_f1:.3f} ({found.count:,} examples)"
+
+
+def figures_table(score: PartScore) -> str:
+    """The main figures, and a table of the classes."""
+    found = score.figures
+    if not isinstance(found, ClassificationScore):
+        return figures_line(score)
+    width = max(5, *(len(label) for label in found.labels))
+    lines = [figures_line(score), "", f"{'class':{width}}  precision  recall     F1   count"]
+    lines += [
+        f"{row.label:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.count:6,}" for row in found.classes
+    ]
+    return "\n".join(lines)
+
+
+def outcome_lines(outcome: Outcome) -> list[str]:
+    """What to say at the end of a run."""
+    lines = [
+        f"best dev at step {outcome.best_step:,} of {outcome.steps:,} ({outcome.seconds:.0f} s): {figures_line(outcome.dev)}",
+    ]
+    if outcome.test is not None:
+        lines.append(f"test: {figures_line(outcome.test)}")
+    lines.append(
+        f'run: {outcome.folder}; next: mtsa predict {outcome.folder} "a text", mtsa evaluate {outcome.folder} --data FILE'
+    )
+    return lines
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """Mean and standard deviation of several runs."""
+    return [
+        f"{key.replace('_', ' ')}: {values['mean']:.4f} +- {values['deviation']:.4f} over {len(values['values'])} runs"
+        for key, values in summary.items()
+        if isinstance(values, dict)
+    ]

@@ -1,0 +1,218 @@
+"""Run one recipe: from files to a run folder. A run that was stopped goes on where its last checkpoint is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from transformers import TrainerCallback
+from transformers.utils import logging as transformers_logging
+
+from mtsa.data.batches import padding_share, shuffled_batches
+from mtsa.data.source import InputError
+from mtsa.files import fingerprint, write_json, write_text
+from mtsa.machine import circumstances
+from mtsa.models.answers import answers
+
+from . import checkpoints
+from .folder import MANIFEST, RECIPE, write_run
+from .prepare import Prepared, Split, prepare, read_split
+from .recipe import Recipe, to_toml
+from .score import PartScore, score_part
+from .trainer import RecipeTrainer, curve, steps_of
+
+_CHECKPOINTS = "checkpoints"
+_SOURCES = "sources.json"
+
+
+Bar = Callable[[int, str], None]  # how much is done, and a note
+Progress = Callable[[str, int], AbstractContextManager[Bar]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    folder: Path
+    dev: PartScore
+    test: PartScore | None
+    best_step: int
+    steps: int
+    seconds: float
+
+
+def run_recipe(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    say: Callable[[str], None],
+    progress: Progress,
+    split: Split | None = None,
+    tensorboard: bool = False,
+) -> Outcome:
+    """Train, evaluate and save.
+
+    Args:
+        recipe: what to do.
+        folder: the run folder; one that holds an unfinished run of the same recipe and data is gone on with.
+        say: hears what a user should know, a line at a time.
+        progress: makes a progress bar.
+        split: the examples, where they are not those of the recipe's files.
+        tensorboard: whether to write files for TensorBoard.
+
+    Raises:
+        InputError: bad data, or a folder that holds something else.
+    """
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    begun = time.perf_counter()
+    first = is_first()
+    tell = say if first else lambda line: None
+    own = split or read_split(recipe)
+    sources = _sources(recipe, own)
+    last = _open_folder(folder, recipe, sources, write=first)
+    prepared = prepare(recipe, own)
+    for line in prepared.remarks:
+        tell(line)
+    tell(_overview(prepared))
+    trainer = RecipeTrainer(
+        prepared.model(),
+        recipe,
+        prepared.parts["train"],
+        prepared.parts["dev"],
+        labels=prepared.labels,
+        folder=folder / _CHECKPOINTS,
+        tensorboard=folder / "tensorboard" if tensorboard else None,
+    )
+    if last is not None:
+        tell(f"going on from step {checkpoints.step_of(last):,}")
+    with progress("training", trainer.args.max_steps) as bar:
+        trainer.add_callback(_Watch(bar))
+        if last is None or not trainer.restore(last):
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    best = trainer.load_best()
+    outcome = _finish(prepared, trainer, folder, sources, best, time.perf_counter() - begun, write=first)
+    if dist.is_initialized():
+        dist.barrier()
+    return outcome
+
+
+def _finish(
+    prepared: Prepared,
+    trainer: RecipeTrainer,
+    folder: Path,
+    sources: dict[str, Any],
+    best: int,
+    seconds: float,
+    *,
+    write: bool,
+) -> Outcome:
+    model = trainer.classifier
+    dev, *rest = (
+        score_part(answers(model, prepared.parts[part].rows), prepared.parts[part], prepared.labels)
+        for part in ("dev", "test")
+        if part in prepared.parts
+    )
+    test = rest[0] if rest else None
+    reached = trainer.state.global_step
+    if write:
+        trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
+        record = {
+            **circumstances(),
+            "seed": prepared.recipe.training.seed,
+            "sources": sources,
+            "remarks": prepared.remarks,
+            "parameters": {"all": trained, "words": model.words.tuned.numel()},
+            "steps": reached,
+            "best_step": best,
+            "seconds": seconds,
+            "dev_curve": curve(trainer.state),
+        }
+        metrics = {"dev": dev.as_json()} | ({"test": test.as_json()} if test else {})
+        write_run(folder, prepared.recipe, model, prepared.tokenizer, {"metrics": metrics, "record": record})
+        shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
+        (folder / _SOURCES).unlink(missing_ok=True)
+    return Outcome(folder, dev, test, best, reached, seconds)
+
+
+def _sources(recipe: Recipe, split: Split) -> dict[str, Any]:
+    """What the run is made of, so that another day's run can tell whether it is the same."""
+    counts = {part: len(getattr(split, part)) for part in ("train", "dev", "test")}
+    files = {}
+    for name in (recipe.data.train, recipe.data.dev, recipe.data.test, recipe.vectors.file):
+        if name and Path(name).is_file():
+            files[name] = fingerprint(Path(name))
+    return {"examples": counts, "files": files}
+
+
+def _open_folder(folder: Path, recipe: Recipe, sources: dict[str, Any], *, write: bool) -> Path | None:
+    """Make the run folder, or find what an unfinished run left; the checkpoint to go on from."""
+    if (folder / MANIFEST).exists():
+        raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
+    text = to_toml(recipe)
+    if (folder / RECIPE).exists():
+        if (folder / RECIPE).read_text(encoding="utf-8") != text:
+            raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
+        if json.loads((folder / _SOURCES).read_text(encoding="utf-8")) != sources:
+            raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
+        found = checkpoints.checkpoints(folder / _CHECKPOINTS)
+        return found[-1] if found else None
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder with --out")
+    if folder.is_dir() and any(entry.name != _SOURCES for entry in folder.iterdir()):
+        raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
+    if write:
+        try:
+            (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+        write_json(folder / _SOURCES, sources)
+        write_text(folder / RECIPE, text)
+    return None
+
+
+def _overview(prepared: Prepared) -> str:
+    recipe, train = prepared.recipe, prepared.parts["train"]
+    batches = shuffled_batches(train.lengths, recipe.training.batch, seed=recipe.training.seed, epoch=0)
+    steps, every = steps_of(recipe, len(batches))
+    kind = "regression" if recipe.regression else f"{len(prepared.labels)} classes"
+    sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
+    return (
+        f"{recipe.encoder['name']}: {sizes}, {kind}; {len(prepared.words):,} words; at most {steps:,} steps of "
+        f"{recipe.training.batch}, dev every {every:,}; {padding_share(train.lengths, batches):.1%} padding"
+    )
+
+
+class _Watch(TrainerCallback):
+    """Moves the progress bar."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar, self.note = bar, ""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.bar(state.global_step, self.note)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
+        shown = [name for name in ("accuracy", "mse") if metrics and f"eval_{name}" in metrics]
+        self.note = " ".join(f"dev {name} {metrics[f'eval_{name}']:.3f}" for name in shown) if metrics else ""
+
+
+def is_first() -> bool:
+    """Whether this process is the one that speaks and writes."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def set_threads() -> None:
+    """One share of the cores for each process that torchrun starts here, unless the user chose."""
+    share = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if share > 1 and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))

@@ -1,0 +1,84 @@
+"""Several runs of one recipe: other seeds, or folds; mean and standard deviation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtsa.data.source import InputError
+from mtsa.files import write_json
+
+from .folder import MANIFEST
+from .prepare import Split, cut, read_split
+from .recipe import Recipe
+from .run import Progress, run_recipe
+
+SUMMARY = "summary.json"
+
+
+def repeat(recipe: Recipe, folder: Path, count: int, *, say: Callable[[str], None], progress: Progress) -> dict[str, Any]:
+    """Run a recipe with `count` seeds, one after the other from the recipe's own; runs that are done are not run again."""
+    parts: list[tuple[str, Recipe, Split | None]] = []
+    for number in range(count):
+        training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number)
+        parts.append((f"seed-{training.seed}", dataclasses.replace(recipe, training=training), None))
+    return _all(parts, folder, say, progress)
+
+
+def cross_validate(
+    recipe: Recipe, folder: Path, folds: int, *, say: Callable[[str], None], progress: Progress
+) -> dict[str, Any]:
+    """k-fold cross-validation: shuffled once by the seed; each fold is the test part once, a dev part is cut from the rest.
+
+    Raises:
+        InputError: a recipe with dev or test files, or fewer examples than folds.
+    """
+    if recipe.data.dev or recipe.data.test:
+        raise InputError("--folds makes its own dev and test parts; leave out --dev and --test")
+    own = read_split(recipe)
+    examples = sorted([*own.train, *own.dev, *own.test], key=lambda example: example.line)
+    if len(examples) < 2 * folds:
+        raise InputError(f"{len(examples)} examples are too few for {folds} folds")
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
+    parts: list[tuple[str, Recipe, Split | None]] = []
+    for number in range(folds):
+        held = set(order[number * len(order) // folds : (number + 1) * len(order) // folds])
+        test = [examples[place] for place in sorted(held)]
+        rest = [examples[place] for place in range(len(examples)) if place not in held]
+        train, dev = cut(rest, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
+        parts.append((f"fold-{number + 1:02d}", recipe, Split(train, dev, test, [])))
+    return _all(parts, folder, say, progress)
+
+
+def _all(
+    parts: list[tuple[str, Recipe, Split | None]], folder: Path, say: Callable[[str], None], progress: Progress
+) -> dict[str, Any]:
+    figures: dict[str, list[float]] = {}
+    for name, recipe, split in parts:
+        if not (folder / name / MANIFEST).exists():
+            say(f"{name}:")
+            run_recipe(recipe, folder / name, say=say, progress=progress, split=split)
+        metrics = json.loads((folder / name / "metrics.json").read_text(encoding="utf-8"))
+        for part, values in metrics.items():
+            for key in ("accuracy", "macro_f1", "mse", "pearson"):
+                if key in values:
+                    figures.setdefault(f"{part}_{key}", []).append(values[key])
+    summary = {
+        "runs": [name for name, _, _ in parts],
+        **{
+            key: {
+                "mean": statistics.fmean(values),
+                "deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
+                "values": values,
+            }
+            for key, values in figures.items()
+        },
+    }
+    write_json(folder / SUMMARY, summary)
+    return summary

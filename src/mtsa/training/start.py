@@ -1,0 +1,99 @@
+"""The short way in: a recipe or a user's files, to one run or several."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.source import InputError
+
+from .defaults import encoder_for, training_for
+from .prepare import read_split
+from .recipe import Recipe, load_recipe, make_recipe
+from .report import outcome_lines, summary_lines
+from .run import Outcome, Progress, is_first, run_recipe, set_threads
+from .several import cross_validate, repeat
+
+
+def make(
+    recipe: str | None,
+    *,
+    task: str | None = None,
+    data: dict[str, Any] | None = None,
+    vectors: str | None = None,
+    encoder: str | None = None,
+    seed: int | None = None,
+    settings: list[str] | None = None,
+) -> Recipe:
+    """The recipe that the arguments of `mtsa train` mean; without a name, one that suits the size of the training file.
+
+    Raises:
+        InputError: anything that does not fit.
+    """
+    table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
+    if vectors is not None:
+        table["vectors"]["file"] = vectors
+    if seed is not None:
+        table["training"]["seed"] = seed
+    if recipe is not None:
+        base = load_recipe(recipe)
+        merged = _as_table(base)
+        for section, values in table.items():
+            merged[section] = {**merged[section], **values}
+        if encoder is not None and encoder != base.encoder["name"]:
+            merged["encoder"] = encoder_for(encoder)
+    else:
+        merged = table
+        merged["encoder"] = encoder_for(encoder or "mtsa")
+    if task is not None:
+        merged["task"] = task
+    made = make_recipe(merged, settings or [], recipe or "the command line")
+    if recipe is None and made.data.train:
+        merged["training"] = {**training_for(_size(made)), **table["training"]}
+        made = make_recipe(merged, settings or [], "the command line")
+    return made
+
+
+def start(
+    recipe: Recipe,
+    out: Path,
+    *,
+    folds: int = 0,
+    repeats: int = 1,
+    tensorboard: bool = False,
+    say: Callable[[str], None],
+    progress: Progress,
+) -> Outcome | dict[str, Any]:
+    """Run a recipe once, with several seeds, or over folds; says what came out.
+
+    Raises:
+        InputError: bad data, or a folder that holds something else.
+    """
+    set_threads()
+    if folds == 1:
+        raise InputError("--folds 1 leaves nothing to train on; use at least 2")
+    if folds or repeats > 1:
+        several = cross_validate if folds else repeat
+        summary = several(recipe, out, folds or repeats, say=say, progress=progress)
+        for line in summary_lines(summary):
+            say(line)
+        return summary
+    outcome = run_recipe(recipe, out, say=say, progress=progress, tensorboard=tensorboard)
+    if is_first():
+        for line in outcome_lines(outcome):
+            say(line)
+    return outcome
+
+
+def _as_table(recipe: Recipe) -> dict[str, Any]:
+    table = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else dataclasses.asdict(value) if name != "task" else value
+        for name, value in table.items()
+    }
+
+
+def _size(recipe: Recipe) -> int:
+    return len(read_split(recipe).train)

@@ -1,0 +1,287 @@
+"""The transformers Trainer, made to do what it does not do by itself.
+
+Batches of like length that are the same for any number of processes; a loss that is the sum over the global batch, divided by
+its size; L2 on matrices alone; checkpoints that appear whole; no pickled arguments; the best model by the dev part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Sampler
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from mtsa.data.batches import padded, shuffled_batches
+from mtsa.models.answers import answers
+from mtsa.models.classifier import MtsaForSequenceClassification
+
+from . import checkpoints
+from .prepare import Part
+from .recipe import Recipe
+from .score import score_part
+
+WEIGHTS = "weights.safetensors"
+_STATE = "trainer_state.json"
+_FROZEN = "words.frozen"  # never changes in training, so no checkpoint holds it
+
+
+class LengthBatches(Sampler[list[int]]):
+    """This process's share of each global batch; the global batches follow from (seed, epoch) alone."""
+
+    def __init__(self, lengths: Sequence[int], size: int, seed: int, rank: int, world: int) -> None:
+        self.lengths, self.size, self.seed, self.rank, self.world = lengths, size, seed, rank, world
+        self.epoch = 0
+        self._count = len(shuffled_batches(lengths, size, seed=seed, epoch=0))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration gives."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in shuffled_batches(self.lengths, self.size, seed=self.seed, epoch=self.epoch):
+            yield batch[self.rank :: self.world]
+
+
+class _Loader(DataLoader[Any]):
+    def set_epoch(self, epoch: int) -> None:
+        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+
+
+class _Rows(torch.utils.data.Dataset[Any]):
+    def __init__(self, part: Part) -> None:
+        self.part = part
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, number: int) -> tuple[list[int], Tensor]:
+        return self.part.rows[number], self.part.labels[number]
+
+
+def _collate(items: list[tuple[list[int], Tensor]]) -> dict[str, Tensor]:
+    ids, mask = padded([row for row, _ in items])
+    return {"input_ids": ids, "attention_mask": mask, "labels": torch.stack([label for _, label in items])}
+
+
+class RecipeTrainer(Trainer):
+    """Trains one model by one recipe.
+
+    Args:
+        model: to train.
+        recipe: how.
+        train: on what.
+        dev: which part decides the best model.
+        labels: names of the classes.
+        folder: where checkpoints go.
+        tensorboard: where its files go, if wanted.
+    """
+
+    def __init__(
+        self,
+        model: MtsaForSequenceClassification,
+        recipe: Recipe,
+        train: Part,
+        dev: Part,
+        *,
+        labels: list[str],
+        folder: Path,
+        tensorboard: Path | None = None,
+    ) -> None:
+        self.classifier = model
+        self.recipe, self.train_part, self.dev_part, self.labels, self.folder = recipe, train, dev, labels, folder
+        epoch = len(shuffled_batches(train.lengths, recipe.training.batch, seed=0, epoch=0))
+        super().__init__(
+            model=model,
+            args=_arguments(recipe, epoch, folder, tensorboard),
+            train_dataset=_Rows(train),
+            eval_dataset=_Rows(dev),
+        )
+        self.remove_callback(PrinterCallback)
+        self.add_callback(_Stops(recipe.training.patience))
+
+    # Data
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        args = self.args
+        batches = LengthBatches(
+            self.train_part.lengths, self.recipe.training.batch, args.seed, args.process_index, args.world_size
+        )
+        return _Loader(_Rows(self.train_part), batch_sampler=batches, collate_fn=_collate)
+
+    # Optimisation
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            self.optimizer = make_optimizer(self.classifier, self.recipe)
+        return self.optimizer
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """This process's part of (sum over the global batch) / (its size); the processes' gradients are averaged."""
+        outputs = model(**inputs)
+        loss = outputs.loss
+        if self.args.world_size > 1:
+            here = torch.tensor(float(len(inputs["labels"])), device=loss.device)
+            everywhere = here.clone()
+            dist.all_reduce(everywhere)
+            loss = loss * (here * self.args.world_size / everywhere)
+        return (loss, outputs) if return_outputs else loss
+
+    # Evaluation
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Score the dev part; every process does all of it, so that all decide alike."""
+        out = answers(self.classifier, self.dev_part.rows)
+        metrics = {f"eval_{name}": value for name, value in score_part(out, self.dev_part, self.labels).curve().items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    # Checkpoints
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        step = self.state.global_step
+        partial = checkpoints.saving_folder(self.folder, step)
+        if self.args.should_save:
+            checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
+            partial.mkdir()
+            state = {name: value.contiguous() for name, value in self.classifier.state_dict().items() if name != _FROZEN}
+            save_file(state, partial / WEIGHTS)
+            self.state.save_to_json(str(partial / _STATE))
+        self._together()
+        self._save_optimizer_and_scheduler(str(partial))
+        self._save_rng_state(str(partial))
+        self._together()
+        if self.args.should_save:
+            final = checkpoints.appear(partial, self.folder, step)
+            checkpoints.sweep(self.folder, keep={final, checkpoints.checkpoint(self.folder, self._best_step())})
+
+    def _best_step(self) -> int:
+        return self.state.best_global_step or self.state.global_step
+
+    def _together(self) -> None:
+        if self.args.world_size > 1:
+            dist.barrier()
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        load_weights(self.classifier, Path(resume_from_checkpoint))
+
+    def load_best(self) -> int:
+        """Bring back the weights of the best checkpoint; the step they are from."""
+        self._together()
+        load_weights(self.classifier, checkpoints.checkpoint(self.folder, self._best_step()))
+        return self._best_step()
+
+    def restore(self, folder: Path) -> bool:
+        """Take over the state of a checkpoint; whether training had ended with it."""
+        self.state = TrainerState.load_from_json(str(folder / _STATE))
+        return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser: L2 on matrices, none on biases, norms and word vectors."""
+    training = recipe.training
+    trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    punished = {name for name, value in trained if _is_weight(name, value)}
+    groups = [
+        {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2},
+        {"params": [value for name, value in trained if name not in punished], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if training.optimizer == "adadelta":
+        return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=1e-8, foreach=True)
+    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+    return kind(groups, lr=training.learning_rate, fused=True)
+
+
+def _is_weight(name: str, value: Tensor) -> bool:
+    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1] and not name.startswith("words.")
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Weights of a checkpoint into a model that has its frozen vectors already."""
+    missing, unexpected = model.load_state_dict(load_file(folder / WEIGHTS), strict=False)
+    assert not unexpected
+    assert set(missing) <= {_FROZEN}
+
+
+def steps_of(recipe: Recipe, epoch: int) -> tuple[int, int]:
+    """(steps in all, steps between evaluations), given the steps of an epoch."""
+    training = recipe.training
+    return training.steps or training.epochs * epoch, training.evaluate_every or epoch
+
+
+def _arguments(recipe: Recipe, epoch: int, folder: Path, tensorboard: Path | None) -> TrainingArguments:
+    training = recipe.training
+    steps, every = steps_of(recipe, epoch)
+    if tensorboard is not None:
+        import os
+
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(tensorboard)
+    return TrainingArguments(
+        output_dir=str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=training.batch,
+        eval_strategy="steps",
+        eval_steps=every,
+        save_strategy="steps",
+        save_steps=every,
+        logging_steps=max(1, min(50, every)),
+        metric_for_best_model="score",
+        greater_is_better=True,
+        learning_rate=training.learning_rate,
+        lr_scheduler_type=training.schedule,
+        warmup_steps=training.warmup,
+        max_grad_norm=training.clip,
+        seed=training.seed,
+        use_cpu=not torch.cuda.is_available(),
+        ddp_find_unused_parameters=False,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        report_to=["tensorboard"] if tensorboard is not None else [],
+    )
+
+
+def _stale(state: TrainerState, patience: int) -> bool:
+    """Whether the last `patience` evaluations brought nothing better; told from the log, so that a resumed run knows too."""
+    scores = [entry["eval_score"] for entry in state.log_history if "eval_score" in entry]
+    return bool(patience) and len(scores) - 1 - scores.index(max(scores)) >= patience if scores else False
+
+
+class _Stops(TrainerCallback):
+    """Evaluates and saves at the last step, and stops early when patience ends."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
+        if state.global_step >= state.max_steps:
+            control.should_evaluate = control.should_save = True
+        return control
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
+        if _stale(state, self.patience):
+            control.should_training_stop = True
+        return control
+
+
+def curve(state: TrainerState) -> list[dict[str, Any]]:
+    """The dev figures of every evaluation, by step."""
+    kept = []
+    for entry in json.loads(json.dumps(state.log_history)):
+        if "eval_score" in entry:
+            kept.append(
+                {"step": entry["step"], **{k.removeprefix("eval_"): v for k, v in entry.items() if k.startswith("eval_")}}
+            )
+    return kept

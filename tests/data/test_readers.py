@@ -1,0 +1,125 @@
+"""Files into examples: every layout, and one clear sentence for every way a file can be wrong."""
+
+import json
+
+import pytest
+
+from mtsa.data import readers
+from mtsa.data.examples import Layout
+from mtsa.data.source import InputError
+
+
+def write(folder, name, text, encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding) if isinstance(text, str) else text)
+    return path
+
+
+def pairs(path, layout=None, **options):
+    return [(example.text, example.label) for example in readers.read(path, layout or Layout(), **options)]
+
+
+def test_csv_with_quotes_line_feeds_and_a_byte_order_mark(tmp_path):
+    path = write(tmp_path, "a.csv", '\ufefftext,label\r\n"one, two",x\r\n"say ""hi""\nthere",y\r\n\r\nplain,x\r\n')
+    assert pairs(path) == [("one, two", "x"), ('say "hi"\nthere', "y"), ("plain", "x")]
+    assert [example.line for example in readers.read(path, Layout())] == [2, 3, 6]
+
+
+def test_tsv_keeps_quotes_as_they_are(tmp_path):
+    path = write(tmp_path, "a.tsv", 'kind\tsentence\nx\tshe said "no\ny\tdone\n')
+    assert pairs(path, Layout(text_column="sentence", label_column="kind")) == [('she said "no', "x"), ("done", "y")]
+
+
+def test_jsonl_with_labels_of_all_kinds(tmp_path):
+    rows = [{"text": "a", "label": 3}, {"text": "b", "label": True}, {"text": "c", "label": "w", "more": [1]}]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    assert pairs(path) == [("a", "3"), ("b", "true"), ("c", "w")]
+
+
+def test_another_delimiter_and_encoding(tmp_path):
+    path = write(tmp_path, "a.csv", "text;label\ncaf\u00e9 \u2013 good;x\nb;y\n", "cp1252")
+    assert pairs(path, Layout(delimiter=";", encoding="cp1252"))[0] == ("caf\u00e9 \u2013 good", "x")
+
+
+def test_rows_without_text_are_left_out_and_told(tmp_path):
+    examples = readers.read(write(tmp_path, "a.csv", "text,label\na,x\n  ,y\nb,y\n"), Layout())
+    assert len(examples) == 2
+    assert examples.remarks() == ["a.csv: 1 row has an empty text and is left out (line 3)"]
+
+
+def test_numbers_for_regression(tmp_path):
+    assert pairs(write(tmp_path, "a.csv", "text,label\na,1.5\nb,-2e1\n"), number=True) == [("a", 1.5), ("b", -20.0)]
+
+
+def test_label_text_splits_at_line_feeds_alone(tmp_path):
+    path = write(tmp_path, "subj.all", b"0 one\x85 two\n1 caf\xe9\n")
+    assert pairs(path, Layout(format="label_text")) == [("one\u2026 two", "0"), ("caf\u00e9", "1")]
+
+
+def test_trec_with_6_or_50_classes(tmp_path):
+    path = write(tmp_path, "t", b"HUM:ind Who is Andr\xe9 ?\nNUM:dist How far ?\n")
+    assert pairs(path, Layout(format="trec")) == [("Who is Andr\u00e9 ?", "HUM"), ("How far ?", "NUM")]
+    assert pairs(path, Layout(format="trec", classes=50))[1] == ("How far ?", "NUM:dist")
+
+
+def test_sst_sentences_and_phrases(tmp_path):
+    tree = "(3 (2 It) (4 (2 is) (4 (4 good) (2 (2 -LRB-) (2 1\\/2)))))"
+    path = write(tmp_path, "t.txt", f"{tree}\n(2 (2 so) (2 so))\n(0 bad)\n")
+    assert pairs(path, Layout(format="sst")) == [("It is good ( 1/2", "3"), ("so so", "2"), ("bad", "0")]
+    phrases = pairs(path, Layout(format="sst", phrases=True))
+    assert ("good", "4") in phrases
+    assert ("is good ( 1/2", "4") in phrases
+    assert phrases.count(("so", "2")) == 1  # each (text, label) of a tree once
+    assert pairs(path, Layout(format="sst", classes=2)) == [("It is good ( 1/2", "1"), ("bad", "0")]
+
+
+WRONG = {
+    "missing column": ("a.csv", "txt,label\na,x\n", {}, r'line 2: there is no column "text"; did you mean "txt"\?'),
+    "other delimiter": ("a.csv", "text;label\na;x\n", {}, "--delimiter"),
+    "too many fields": ("a.csv", "text,label\na,b,x\n", {}, "line 2: 3 fields where the header has 2"),
+    "open quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', {}, "line 3: a closing quote is missing"),
+    "doubled column": ("a.csv", "text,text\na,b\n", {}, 'line 1: the column "text" is there twice'),
+    "wrong encoding": ("a.csv", b"text,label\nok,x\ncaf\xe9,y\n", {}, "line 3: byte 0xe9 is not utf-8; .*--encoding cp1252"),
+    "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'encoding "utf8x" is unknown'),
+    "utf-16": ("a.csv", "text,label\na,x\n".encode("utf-16-le"), {}, "NUL"),
+    "empty file": ("a.csv", "", {}, "holds no examples"),
+    "header alone": ("a.csv", "text,label\n", {}, "holds no examples"),
+    "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),
+    "long line": ("a.csv", "text,label\n" + "a" * 100_000 + ",x\n", {}, "line 2: more than 65,536 characters"),
+    "long text": ("a.csv", 'text,label\n"' + "a\n" * 50_000 + '",x\n', {}, "line 2: "),
+    "no json": ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: this is no JSON"),
+    "json list": ("a.jsonl", "[1]\n", {}, "line 1: a JSON list"),
+    "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: this is no JSON"),
+    "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" holds 3'),
+    "json label": ("a.jsonl", '{"text": "a", "label": [1]}\n', {}, r"line 1: the label is \[1\]"),
+    "ending": ("a.data", "x", {}, "cannot tell the format"),
+    "format": ("a.csv", "x", {"format": "csw"}, 'did you mean "csv"'),
+    "trec label": ("a", "HUMAN:x who ?\n", {"format": "trec"}, 'line 1: "HUMAN:x" is no TREC label'),
+    "trec classes": ("a", "HUM:x who ?\n", {"format": "trec", "classes": 7}, "6 or 50"),
+    "tree": ("a", "(3 (2 a)\n", {"format": "sst"}, "line 1: this is no tree"),
+    "tree label": ("a", "(9 a)\n", {"format": "sst"}, 'line 1: "9" is no label'),
+    "text after tree": ("a", "(2 a) b\n", {"format": "sst"}, "line 1: this is no tree"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_every_fault_gets_one_sentence_with_its_place(tmp_path, case):
+    name, text, options, message = WRONG[case]
+    with pytest.raises(InputError, match=message) as caught:
+        pairs(write(tmp_path, name, text), Layout(**options))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "high", ""])
+def test_targets_must_be_finite_numbers(tmp_path, value):
+    with pytest.raises(InputError, match=r"line 3: the (target is|label is missing)"):
+        pairs(write(tmp_path, "a.csv", f"text,label\na,1\nb,{value}\n"), number=True)
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(InputError, match="there is no such file"):
+        pairs(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        pairs(tmp_path / "folder.csv")

@@ -1,0 +1,225 @@
+"""Properties that every registered encoder has: a new one is tested by being registered."""
+
+import pytest
+import torch
+
+from mtsa.encoders import build_encoder, encoder_names, find_encoder
+from mtsa.encoders.biblosa import block_length
+from mtsa.encoders.multihead import sinusoid
+
+SMALL = {
+    "mtsa": {"head_dim": 5},
+    "stacked_mtsa": {"width": 12, "heads": 2, "hidden": 17},
+    "bilstm": {"width": 5},
+    "bigru": {"width": 5},
+    "multi_cnn": {"channels": 5},
+    "hierarchical_cnn": {"channels": 5},
+    "multihead": {"heads": 3, "head_dim": 5},
+    "disa": {"width": 5},
+    "biblosa": {"width": 5, "block": 3},
+}
+WIDTH = 7
+CASES = [
+    *(pytest.param(name, SMALL.get(name, {}), id=name) for name in encoder_names()),
+    pytest.param("mtsa", {"form": "paper", "head_dim": 5}, id="mtsa-paper"),
+]
+every = pytest.mark.parametrize(("name", "options"), CASES)
+
+
+def made(name, options):
+    torch.manual_seed(3)
+    return build_encoder(name, WIDTH, **options).eval()
+
+
+def batch(*lengths, padded=None, seed=5):
+    """Random sentences; padding filled with what must never be read."""
+    longest = padded or max(lengths)
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randn(length, WIDTH, generator=generator) for length in lengths]
+    x = torch.full((len(lengths), longest, WIDTH), float("nan"))
+    keep = torch.zeros(len(lengths), longest, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        x[number, : len(row)], keep[number, : len(row)] = row, True
+    return x, keep
+
+
+@every
+def test_length_and_width_of_the_output(name, options):
+    encoder = made(name, options)
+    x, keep = batch(11, 7, 1)
+    out = encoder(x, keep)
+    assert out.shape == (3, 11, encoder.out_dim)
+    assert out.isfinite().all()
+    assert (out[~keep] == 0).all()
+
+
+@every
+def test_padding_never_reaches_a_real_token(name, options):
+    encoder = made(name, options)
+    short, long = batch(11, 7, 2), batch(11, 7, 2, padded=23)
+    torch.testing.assert_close(encoder(*long)[:, :11], encoder(*short), rtol=0, atol=2e-6)
+
+
+@every
+def test_a_batch_of_one_equals_a_batch_of_many(name, options):
+    encoder = made(name, options)
+    x, keep = batch(11, 7, 2)
+    together = encoder(x, keep)
+    for number, length in enumerate((11, 7, 2)):
+        alone = encoder(x[number : number + 1, :length], keep[number : number + 1, :length])
+        torch.testing.assert_close(together[number : number + 1, :length], alone, rtol=0, atol=2e-6)
+
+
+@every
+def test_a_sentence_without_tokens_gives_zeros_and_no_nan_gradient(name, options):
+    encoder = made(name, options).train()
+    x, keep = batch(5, 3)
+    keep[1] = False
+    x = x.nan_to_num(0.0).requires_grad_()
+    out = encoder(x, keep)
+    assert (out[1] == 0).all()
+    out.square().sum().backward()
+    assert x.grad.isfinite().all()
+    assert all(value.grad is None or value.grad.isfinite().all() for value in encoder.parameters())
+
+
+@every
+def test_gradients_reach_every_parameter_and_no_padding(name, options):
+    encoder = made(name, options).train()
+    x, keep = batch(11, 7, 2)
+    x = x.nan_to_num(0.5).requires_grad_()
+    out = encoder(x, keep)
+    (out * torch.randn(out.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
+    assert (x.grad[~keep] == 0).all()
+    assert (x.grad[keep].abs().sum(-1) > 0).all()
+    for label, value in encoder.named_parameters():
+        if value.requires_grad:
+            assert value.grad is not None, label
+            assert value.grad.abs().sum() > 0, label
+
+
+@every
+def test_dropout_works_in_training_alone(name, options):
+    if "dropout" not in find_encoder(name).options:
+        pytest.skip(f"{name} has no dropout")
+    encoder = made(name, {**options, "dropout": 0.5})
+    x, keep = batch(11, 7)
+    plain = encoder(x, keep)
+    torch.testing.assert_close(encoder(x, keep), plain, rtol=0, atol=0)
+    encoder.train()
+    assert not torch.equal(encoder(x, keep), encoder(x, keep))
+
+
+@every
+def test_context_reaches_other_tokens_where_there_is_any(name, options):
+    """Changing one token changes others; without context it changes none."""
+    encoder = made(name, options)
+    x, keep = batch(9)
+    other = x.clone()
+    other[:, 4] += 1.0
+    moved = (encoder(other, keep) - encoder(x, keep)).abs().amax(-1)[0] > 1e-6
+    assert moved[4]
+    assert moved[[3, 5]].all() == (name != "embedding")
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("bilstm", 1_442_400),
+        ("bigru", 1_081_800),
+        ("multi_cnn", 720_600),
+        ("hierarchical_cnn", 2_701_800),
+        ("multihead", 540_000),
+        ("disa", 903_000),
+        ("biblosa", 2_706_000),
+        ("mtsa", 1_262_400),
+        ("embedding", 0),
+    ],
+)
+def test_parameter_counts_of_the_papers_setting(name, weights):
+    encoder = build_encoder(name, 300)
+    assert sum(value.numel() for value in encoder.parameters() if value.requires_grad) == weights
+    assert encoder.out_dim == (300 if name in ("hierarchical_cnn", "embedding") else 600)
+
+
+def test_unknown_names_and_options_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match='did you mean "bilstm"'):
+        build_encoder("bi-lstm", 7)
+    with pytest.raises(ValueError, match='no option "widht"; did you mean "width"'):
+        build_encoder("bilstm", 7, widht=3)
+
+
+def test_recurrent_encoders_read_around_holes():
+    encoder = made("bilstm", SMALL["bilstm"])
+    x, _ = batch(5)
+    apart = torch.zeros(1, 9, WIDTH)
+    places = [0, 2, 3, 7, 8]
+    apart[0, places] = x[0]
+    keep = torch.zeros(1, 9, dtype=torch.bool)
+    keep[0, places] = True
+    torch.testing.assert_close(encoder(apart, keep)[0, places], encoder(x, torch.ones(1, 5, dtype=torch.bool))[0])
+
+
+def test_the_forward_half_of_the_bilstm_equals_a_loop_of_cells():
+    encoder = made("bilstm", SMALL["bilstm"])
+    x, keep = batch(6)
+    cell = torch.nn.LSTMCell(WIDTH, 5)
+    cell.load_state_dict({key: getattr(encoder.cell, f"{key}_l0") for key in cell.state_dict()})
+    state, outs = None, []
+    for step in range(6):
+        state = cell(x[:, step], state)
+        outs.append(state[0])
+    torch.testing.assert_close(encoder(x, keep)[:, :, :5], torch.stack(outs, 1))
+
+
+def test_disa_equals_its_equations_pair_by_pair():
+    encoder = made("disa", SMALL["disa"])
+    x, keep = batch(5)
+    out = encoder(x, keep)[0]
+    for number, part in enumerate(encoder.directions):
+        h = torch.nn.functional.elu(part.enter.linear(x[0]))
+        for i in range(5):
+            keys = range(i) if number == 0 else range(i + 1, 5)
+            scores = [5 * torch.tanh((part.dependent.linear(h[j]) + part.head.linear(h[i]) + part.bias) / 5) for j in keys]
+            attended = torch.zeros(5)
+            if scores:
+                weights = torch.softmax(torch.stack(scores), 0)
+                attended = sum(w * h[j] for w, j in zip(weights, keys, strict=True))
+            gate = torch.sigmoid(part.gate_values.linear(h[i]) + part.gate_attended.linear(attended) + part.gate_bias)
+            expected = gate * h[i] + (1 - gate) * attended
+            torch.testing.assert_close(out[i, 5 * number : 5 * number + 5], expected)
+
+
+def test_biblosa_equals_its_equations_block_by_block():
+    encoder = made("biblosa", {"width": 5, "block": 3})
+    x, keep = batch(7)
+    out = encoder(x, keep)[0]
+    elu = torch.nn.functional.elu
+    for number, part in enumerate(encoder.directions):
+        h = elu(part.enter.linear(x[0]))
+        first, second = part.pairs.linear(h).chunk(2, -1)
+        within = torch.zeros(7, 5)
+        blocks = [range(3), range(3, 6), range(6, 7)]
+        for block in blocks:
+            for i in block:
+                keys = [j for j in block if (j < i if number == 0 else j > i)]
+                if keys:
+                    scores = torch.stack([5 * torch.tanh((first[j] + second[i] + part.bias) / 5) for j in keys])
+                    within[i] = (torch.softmax(scores, 0) * h[keys]).sum(0)
+        pooled = torch.stack([(torch.softmax(part.pool.linear(within[b]), 0) * within[b]).sum(0) for b in map(list, blocks)])
+        context = part.between(pooled[None], torch.ones(1, 3, dtype=torch.bool))[0]
+        tiled = torch.stack([context[i // 3] for i in range(7)])
+        candidate, gate = part.join.linear(torch.cat([h, within, tiled], -1)).chunk(2, -1)
+        expected = torch.sigmoid(gate) * elu(candidate) + (1 - torch.sigmoid(gate)) * h
+        torch.testing.assert_close(out[:, 5 * number : 5 * number + 5], expected)
+
+
+def test_block_length_of_the_authors():
+    assert block_length([14] * 10, 128) == 5  # n* = 14, (28)^(1/3) = 3.04 -> 4, + 1
+    assert block_length([8, 20], 64) == 5
+
+
+def test_positions_are_those_of_vaswani():
+    places = sinusoid(4, 6, torch.zeros(()))
+    assert places[3, 2] == pytest.approx(torch.sin(torch.tensor(3 / 10000 ** (2 / 6))).item(), abs=1e-6)
+    assert places[3, 5] == pytest.approx(torch.cos(torch.tensor(3 / 10000 ** (4 / 6))).item(), abs=1e-6)
