@@ -75,9 +75,11 @@ def test_the_public_names_are_these():
         "backend_table",
         "count_rescued",
         "explain_backend",
+        "load",
         "masks",
         "release_buffers",
         "tensorized_attention",
+        "train",
     ]
     assert all(hasattr(mtsa, name) for name in mtsa.__all__)
 
@@ -134,6 +136,31 @@ def test_the_mechanism_imports_torch_and_itself_alone():
             else:
                 assert level == 1, f"{file.name} imports from outside its folder"
                 assert module.split(".")[0] in known
+
+
+ROOMS = ("attention", "encoders", "data", "corpora", "models", "scoring", "training", "inference", "bench", "cli")
+DOORS = {"names", "files", "machine", "masks"}  # small modules that every room may use
+
+
+def test_rooms_import_only_what_lies_upstream():
+    source = ATTENTION.parent
+    for number, room in enumerate(ROOMS):
+        upstream = set(ROOMS[: number + 1]) | DOORS
+        if room == "cli":
+            upstream |= {"showcase", "demo", ""}
+        for file in sorted((source / room).rglob("*.py")):
+            for level, module in imports(file):
+                if level == 0 and module.split(".")[0] == "mtsa":
+                    target = [*module.split("."), ""][1]
+                    assert target in upstream or room in ("bench", "cli"), f"{room}/{file.name} imports {module}"
+
+
+def test_the_workbench_names_its_extra_where_it_is_missing():
+    code = USE_WITHOUT_EXTRAS.split("try:")[0] + (
+        "import mtsa\ntry:\n    mtsa.train\nexcept ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    result = run(code)
+    assert "pip install 'mtsa[train]'" in result.stdout, result.stderr
 
 
 def test_the_public_function_and_layer_say_what_they_raise():

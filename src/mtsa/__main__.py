@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+_WORKBENCH = ("accelerate", "numpy", "safetensors", "tokenizers", "transformers")
+
 
 def main() -> None:
     """Run the command line."""
@@ -14,7 +16,13 @@ def main() -> None:
         raise SystemExit(2)
     from mtsa.cli import app
 
-    app()
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in _WORKBENCH:
+            raise
+        print(f"This command needs {error.name}: pip install 'mtsa[train]'", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 if __name__ == "__main__":

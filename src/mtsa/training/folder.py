@@ -15,6 +15,7 @@ from mtsa.data.source import InputError
 from mtsa.data.tokens import PAD, UNKNOWN
 from mtsa.files import fingerprint, replacing, write_json, write_text
 from mtsa.models.classifier import MtsaForSequenceClassification
+from mtsa.models.quiet import quiet
 
 from .recipe import Recipe, load_recipe, to_toml
 
@@ -69,6 +70,7 @@ def open_run(folder: Path) -> Run:
         InputError: it is none, is not finished, or a file of it is missing or was changed.
     """
     check_run(folder)
+    quiet()
     recipe = load_recipe(str(folder / RECIPE))
     try:
         model = MtsaForSequenceClassification.from_pretrained(folder)

@@ -160,17 +160,18 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, every key written out."""
-    lines = [f"task = {_value(recipe.task)}"]
+    lines = [f"task = {toml_value(recipe.task)}"]
     for section in dataclasses.fields(Recipe)[1:]:
         value = getattr(recipe, section.name)
         items = value.items() if isinstance(value, Mapping) else dataclasses.asdict(value).items()
-        lines += ["", f"[{section.name}]", *(f"{key} = {_value(item)}" for key, item in items)]
+        lines += ["", f"[{section.name}]", *(f"{key} = {toml_value(item)}" for key, item in items)]
     return "\n".join(lines) + "\n"
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from transformers import TrainerCallback
-from transformers.utils import logging as transformers_logging
 
 from mtsa.data.batches import padding_share, shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
 from mtsa.models.answers import answers
+from mtsa.models.quiet import quiet
 
 from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
@@ -72,8 +72,7 @@ def run_recipe(
     Raises:
         InputError: bad data, or a folder that holds something else.
     """
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
+    quiet()
     begun = time.perf_counter()
     first = is_first()
     tell = say if first else lambda line: None

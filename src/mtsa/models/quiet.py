@@ -1,0 +1,11 @@
+"""`transformers` speaks only of errors here: progress and remarks are this package's own."""
+
+from __future__ import annotations
+
+from transformers.utils import logging
+
+
+def quiet() -> None:
+    """Turn its remarks and progress bars off."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

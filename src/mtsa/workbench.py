@@ -1,0 +1,71 @@
+"""The workbench from Python, as short as from the command line: `mtsa.train(...)` and `mtsa.load(folder)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtsa.training.recipe import toml_value
+from mtsa.training.run import Bar, run_recipe
+from mtsa.training.start import make
+
+if TYPE_CHECKING:
+    from mtsa.inference.predictor import Predictor
+
+
+def train(
+    recipe: str | None = None,
+    *,
+    out: str | Path,
+    task: str | None = None,
+    vectors: str | Path | None = None,
+    encoder: str | None = None,
+    seed: int | None = None,
+    settings: dict[str, Any] | None = None,
+    **data: Any,
+) -> Predictor:
+    """Train a model and give it ready for use; a run that was stopped goes on.
+
+    Args:
+        recipe: name or file of a recipe; None for settings by the size of the data.
+        out: run folder.
+        task: "classification" or "regression".
+        vectors: word vectors, GloVe text, .gz or .zip.
+        encoder: name of the context encoder.
+        seed: of everything random.
+        settings: such as {"training.batch": 32}, put over the recipe.
+        data: `train`, `dev`, `test`, `text_column`, `label_column` and the other keys of a recipe's [data].
+
+    Raises:
+        InputError (a ValueError): whatever is wrong with files or settings, in one sentence.
+    """
+    files = {key: str(value) if isinstance(value, Path) else value for key, value in data.items()}
+    made = make(
+        recipe,
+        task=task,
+        data=files,
+        vectors=None if vectors is None else str(vectors),
+        encoder=encoder,
+        seed=seed,
+        settings=[f"{key}={toml_value(value)}" for key, value in (settings or {}).items()],
+    )
+    run_recipe(made, Path(out), say=lambda line: None, progress=_silent)
+    return load(out)
+
+
+def load(folder: str | Path) -> Predictor:
+    """Open a run folder: `load(folder).predict(texts)`, `.evaluate(file)`.
+
+    Raises:
+        InputError (a ValueError): it is none, or a file of it is missing or was changed.
+    """
+    from mtsa.inference.predictor import Predictor
+
+    return Predictor.load(folder)
+
+
+@contextmanager
+def _silent(note: str, total: int) -> Iterator[Bar]:
+    yield lambda done, text: None

@@ -1,0 +1,166 @@
+"""A killed run loses nothing older than its last checkpoint, and ends as if it had never been killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from mtsa.training import checkpoints
+from mtsa.training.folder import open_run
+from mtsa.training.recipe import to_toml
+from tests.workbench import sentences, small_recipe, write_csv
+
+STEPS = {"epochs": 6, "evaluate_every": 7, "batch": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
+
+
+def command(recipe, folder):
+    return [sys.executable, "-m", "mtsa", "train", str(recipe), "--out", str(folder)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A recipe with dropout, and the run of it that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    data = write_csv(folder / "train.csv", sentences(160))
+    recipe = folder / "recipe.toml"
+    recipe.write_text(to_toml(small_recipe(data, **STEPS)))
+    subprocess.run(command(recipe, folder / "run"), check=True, capture_output=True, timeout=300)
+    return recipe, folder / "run"
+
+
+def same(first, second):
+    states = open_run(first).model.state_dict(), open_run(second).model.state_dict()
+    assert states[0].keys() == states[1].keys()
+    for name in states[0]:
+        assert torch.equal(states[0][name], states[1][name]), name
+    assert json.loads((first / "metrics.json").read_text()) == json.loads((second / "metrics.json").read_text())
+    curves = [json.loads((folder / "record.json").read_text())["dev_curve"] for folder in (first, second)]
+    assert curves[0] == curves[1]
+
+
+def kill_after(recipe, folder, step):
+    """Start a run and kill it when the checkpoint of that step has appeared."""
+    slowed = (
+        "import time, mtsa.training.trainer as t\n"
+        "real = t.RecipeTrainer.compute_loss\n"
+        "t.RecipeTrainer.compute_loss = lambda *a, **k: (time.sleep(0.05), real(*a, **k))[1]\n"
+        "from mtsa.__main__ import main\nmain()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", slowed, *command(recipe, folder)[3:]], stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 120
+    while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
+    recipe, undisturbed = whole
+    kill_after(recipe, tmp_path / "run", 14)
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    kill_after(recipe, tmp_path / "run", 28)
+    done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
+    assert "going on from step" in done.stdout
+    same(undisturbed, tmp_path / "run")
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys
+import mtsa.training.checkpoints as c
+real = c.appear
+def appear(partial, folder, step):
+    if step == 21:
+        (partial / "weights.safetensors").write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(partial, folder, step)
+c.appear = appear
+from mtsa.__main__ import main
+main()
+"""
+
+
+def test_killed_during_a_save(whole, tmp_path):
+    recipe, undisturbed = whole
+    folder = tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, *command(recipe, folder)[3:]], check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    found = checkpoints.checkpoints(folder / "checkpoints")
+    assert [checkpoints.step_of(path) for path in found][-1] == 14
+    assert (folder / "checkpoints" / ".saving-21").exists()
+    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    same(undisturbed, folder)
+
+
+KILLED_AT_THE_END = """
+import os, signal
+import mtsa.training.run as r
+r.write_run = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
+from mtsa.__main__ import main
+main()
+"""
+
+
+def test_killed_after_the_last_step(whole, tmp_path):
+    """Training is over, the folder is not written: nothing is trained again."""
+    recipe, undisturbed = whole
+    folder = tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, *command(recipe, folder)[3:]], check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    same(undisturbed, folder)
+
+
+def test_changed_data_is_noticed(whole, tmp_path):
+    recipe, _ = whole
+    kill_after(recipe, tmp_path / "run", 7)
+    text = recipe.read_text()
+    data = recipe.parent / "train.csv"
+    kept = data.read_text()
+    try:
+        data.write_text(kept + "another,fruit\n")
+        done = subprocess.run(command(recipe, tmp_path / "run"), check=False, capture_output=True, text=True, timeout=300)
+    finally:
+        data.write_text(kept)
+    assert done.returncode == 2
+    assert "on other data" in done.stderr
+    assert recipe.read_text() == text
+
+
+def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
+    for name in ("checkpoint-5", "checkpoint-30", "checkpoint-x", ".saving-40", "other"):
+        (tmp_path / name).mkdir()
+    assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
+    checkpoints.sweep(tmp_path, keep={tmp_path / "checkpoint-30"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
+
+
+def test_two_processes_equal_one(tmp_path):
+    """The same global batches, and a loss over all of them: the same weights to 1e-5, dropout off."""
+    data = write_csv(tmp_path / "train.csv", sentences(157))
+    recipe = small_recipe(data, epochs=3, batch=15, learning_rate=0.5, optimizer="adadelta")
+    path = tmp_path / "recipe.toml"
+    path.write_text(to_toml(recipe).replace("dropout = 0.1", "dropout = 0.0"))
+    subprocess.run(command(path, tmp_path / "one"), check=True, capture_output=True, timeout=300)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "mtsa"]
+    done = subprocess.run(
+        [*torchrun, *command(path, tmp_path / "two")[3:]],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = (open_run(tmp_path / name).model.state_dict() for name in ("one", "two"))
+    start = small_recipe(data)
+    assert start.training.seed == 0
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-5)
+    assert done.stdout.count("best dev at step") == 1

@@ -1,0 +1,276 @@
+"""Runs: trained, saved, opened again, used; every encoder, and every way a folder can be wrong."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+
+import mtsa
+from mtsa.data.source import InputError
+from mtsa.encoders import encoder_names
+from mtsa.inference.attention import attention_map, draw_attention
+from mtsa.inference.predictor import Predictor
+from mtsa.training.folder import open_run
+from mtsa.training.prepare import cut, prepare, read_split
+from mtsa.training.recipe import Vectors
+from mtsa.training.run import run_recipe
+from mtsa.training.several import cross_validate, repeat
+from mtsa.training.trainer import make_optimizer
+from tests.encoders.test_encoders import SMALL
+from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
+
+
+def quiet(line):
+    pass
+
+
+def run(recipe, folder, **options):
+    return run_recipe(recipe, folder, say=quiet, progress=no_bar, **options)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_csv(tmp_path_factory.mktemp("data") / "train.csv", sentences(160))
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "run"
+    outcome = run(small_recipe(data, epochs=12), folder)
+    return outcome, Predictor.load(folder)
+
+
+def test_a_small_run_learns(trained):
+    outcome, predictor = trained
+    assert outcome.dev.figures.accuracy > 0.95
+    fresh = sentences(50, seed=9)
+    answers = predictor.predict([text for text, _ in fresh])
+    assert sum(answer.label == label for answer, (_, label) in zip(answers, fresh, strict=True)) > 45
+    for answer in answers:
+        assert sum(answer.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
+        assert answer.label == max(answer.probabilities, key=answer.probabilities.get)
+
+
+@pytest.mark.parametrize("name", encoder_names())
+def test_every_encoder_trains_saves_loads_and_predicts(name, data, tmp_path):
+    recipe = small_recipe(data, {"name": name, **SMALL.get(name, {})}, epochs=1)
+    outcome = run(recipe, tmp_path / "run")
+    predictor = Predictor.load(tmp_path / "run")
+    texts = [text for text, _ in sentences(23, seed=4)]
+    together = predictor.predict(texts)
+    for text, answer in zip(texts, together, strict=True):
+        (alone,) = predictor.predict([text])
+        assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["dev"]["accuracy"] == outcome.dev.figures.accuracy
+    split = read_split(recipe)
+    rows = [example.text for example in split.dev]
+    right = [answer.label == example.label for answer, example in zip(predictor.predict(rows), split.dev, strict=True)]
+    assert sum(right) / len(right) == pytest.approx(outcome.dev.figures.accuracy)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(data, tmp_path):
+    states = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        run(small_recipe(data, seed=seed), tmp_path / name)
+        states.append(open_run(tmp_path / name).model.state_dict())
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    assert not all(
+        torch.equal(states[0][key], states[2][key]) for key in states[0] if states[0][key].shape == states[2][key].shape
+    )
+
+
+def test_vectors_are_tuned_and_unseen_words_keep_theirs(data, tmp_path):
+    recipe = small_recipe(data)
+    path = glove(tmp_path / "v.txt", words=("red", "apple", "violet", "Upper", "well-known", "the"))
+    recipe = dataclasses.replace(recipe, vectors=Vectors(file=str(path)))
+    prepared = prepare(recipe, read_split(recipe))
+    start = prepared.model()
+    numbers = prepared.tokenizer.get_vocab()
+    rows = {line.split()[0]: torch.tensor([float(x) for x in line.split()[1:]]) for line in path.read_text().splitlines()}
+    torch.testing.assert_close(start.words.tuned[numbers["red"]], rows["red"])
+    assert start.words.tuned[numbers["pear"]].abs().max() <= 0.05  # the paper's range for words without a vector
+    assert (start.words.tuned[:2] == 0).all()
+    assert "upper" not in numbers
+    assert "well-known" not in numbers
+    run(recipe, tmp_path / "run")
+    model = open_run(tmp_path / "run").model
+    assert not torch.equal(model.words.tuned[numbers["red"]], rows["red"])
+    torch.testing.assert_close(model.words(torch.tensor([[numbers["violet"]]]))[0, 0], rows["violet"], rtol=0, atol=0)
+    assert not model.words.frozen.requires_grad
+    first, second = Predictor.load(tmp_path / "run").predict(["a violet here", "a unheardof here"])
+    assert first.probabilities != second.probabilities
+    assert any("of 22 training words are in the file" in remark for remark in prepared.remarks)
+
+
+def test_l2_is_on_weights_alone(data):
+    recipe = small_recipe(data, l2=0.5)
+    model = prepare(recipe, read_split(recipe)).model()
+    optimizer = make_optimizer(model, recipe)
+    decay = {id(value): group["weight_decay"] for group in optimizer.param_groups for value in group["params"]}
+    for name, value in model.named_parameters():
+        weight = value.dim() >= 2 and not name.startswith("words") and "bias" not in name
+        assert decay[id(value)] == (0.5 if weight else 0.0), name
+
+
+def test_early_stopping_and_the_best_model(data, tmp_path):
+    outcome = run(small_recipe(data, epochs=40, patience=2), tmp_path / "run")
+    assert outcome.steps < 40 * 9
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    scores = [entry["score"] for entry in record["dev_curve"]]
+    best = max(scores)
+    assert record["dev_curve"][scores.index(best)]["step"] == outcome.best_step
+    assert len(scores) - 1 - scores.index(best) == 2
+    assert outcome.dev.curve()["score"] == pytest.approx(best, abs=1e-9)
+
+
+def test_regression(tmp_path):
+    rows = [(text, 100 + 10 * len(text.split())) for text, _ in sentences(200)]
+    path = write_csv(tmp_path / "n.csv", rows)
+    predictor = mtsa.train(
+        out=tmp_path / "run",
+        task="regression",
+        train=path,
+        encoder="embedding",
+        settings={"training.epochs": 30, "model.pooling": "mean"},
+    )
+    answers = predictor.predict(["the a", "the a very old new quite rather small big"])
+    assert 100 < answers[0].value < answers[1].value < 220
+    score = predictor.evaluate(path)
+    assert score.figures.mse < 900
+    assert answers[0].as_json() == {"value": answers[0].value}
+
+
+def test_the_python_way_is_short(data, tmp_path):
+    predictor = mtsa.train(out=tmp_path / "run", train=data, encoder="embedding", settings={"training.epochs": 1})
+    assert mtsa.load(tmp_path / "run").predict(["red"])[0].label in ("colour", "fruit")
+    assert predictor.evaluate(data).figures.count == 160
+    with pytest.raises(ValueError, match="finished run"):
+        mtsa.train(out=tmp_path / "run", train=data)
+
+
+def test_transformers_loads_the_folder(trained):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+    import mtsa.hub  # noqa: F401  # registers the Auto classes
+
+    outcome, predictor = trained
+    texts = ["a red apple there", "plum"]
+    ours = predictor.predict(texts)
+    model = AutoModelForSequenceClassification.from_pretrained(outcome.folder)
+    tokenizer = AutoTokenizer.from_pretrained(outcome.folder)
+    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    probabilities = model(**batch).logits.softmax(-1)
+    classify = pipeline("text-classification", model=str(outcome.folder), top_k=None)
+    for number, answer in enumerate(ours):
+        found = {model.config.id2label[place]: value for place, value in enumerate(probabilities[number].tolist())}
+        assert found == pytest.approx(answer.probabilities, abs=1e-6)
+        (piped,) = classify([texts[number]])
+        assert {entry["label"]: entry["score"] for entry in piped} == pytest.approx(answer.probabilities, abs=1e-6)
+
+
+def test_folds_and_repeats(data, tmp_path):
+    recipe = small_recipe(data, epochs=1)
+    summary = cross_validate(recipe, tmp_path / "folds", 3, say=quiet, progress=no_bar)
+    assert len(summary["test_accuracy"]["values"]) == 3
+    counts = [
+        json.loads((tmp_path / "folds" / name / "metrics.json").read_text())["test"]["count"] for name in summary["runs"]
+    ]
+    assert sum(counts) == 160
+    again = cross_validate(recipe, tmp_path / "folds", 3, say=quiet, progress=no_bar)  # all done: nothing is run again
+    assert again == summary
+    seeds = repeat(recipe, tmp_path / "seeds", 2, say=quiet, progress=no_bar)
+    assert seeds["runs"] == ["seed-0", "seed-1"]
+    mean = sum(seeds["dev_accuracy"]["values"]) / 2
+    assert seeds["dev_accuracy"]["mean"] == pytest.approx(mean)
+    with pytest.raises(InputError, match="too few for 99 folds"):
+        cross_validate(recipe, tmp_path / "many", 99, say=quiet, progress=no_bar)
+
+
+def test_the_dev_part_is_cut_by_class(data):
+    split = read_split(small_recipe(data))
+    assert len(split.dev) == pytest.approx(16, abs=1)
+    assert not {example.line for example in split.dev} & {example.line for example in split.train}
+    labels = [example.label for example in split.dev]
+    assert abs(labels.count("colour") - 8) <= 2
+    again, _ = cut([*split.train], 0.5, 3, by_class=True)
+    assert again == cut([*split.train], 0.5, 3, by_class=True)[0]
+
+
+def test_tensorboard_on_request(data, tmp_path):
+    run(small_recipe(data, epochs=1), tmp_path / "run", tensorboard=True)
+    assert list((tmp_path / "run" / "tensorboard").rglob("events.*"))
+
+
+def test_attention_of_a_sentence(trained, tmp_path):
+    _, predictor = trained
+    found = attention_map(predictor, "The old red plum")
+    assert found.words == ["The", "old", "red", "plum"]
+    assert found.token2token.shape == (2, 4, 4)
+    assert found.token2token[0].triu().abs().max() == 0  # forward: earlier words alone
+    torch.testing.assert_close(found.token2token[0].sum(-1)[1:], torch.ones(3))
+    assert float(found.pooling.sum()) == pytest.approx(1.0, abs=1e-5)
+    draw_attention(found, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="no words"):
+        attention_map(predictor, "  ")
+
+
+FAULTS = {
+    "missing weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
+    "changed config": (
+        lambda folder: (folder / "config.json").write_text("{}"),
+        "config.json is not the file that training wrote",
+    ),
+    "cut weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "model.safetensors is not the file"),
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "a run that has not ended"),
+    "spoilt manifest": (lambda folder: (folder / "manifest.json").write_text("[1]"), "is no manifest"),
+    "escaping manifest": (
+        lambda folder: (folder / "manifest.json").write_text(
+            json.dumps({**json.loads((folder / "manifest.json").read_text()), "../x": {}})
+        ),
+        "is no manifest",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_run_folder_is_refused(trained, tmp_path, fault):
+    spoil, message = FAULTS[fault]
+    shutil.copytree(trained[0].folder, tmp_path / "run")
+    spoil(tmp_path / "run")
+    with pytest.raises(InputError, match=message):
+        Predictor.load(tmp_path / "run")
+    with pytest.raises(InputError, match="no such run folder"):
+        Predictor.load(tmp_path / "none")
+
+
+def test_nothing_in_a_run_folder_is_a_pickle(trained):
+    for file in trained[0].folder.rglob("*"):
+        assert file.suffix in (".json", ".toml", ".safetensors", ".png"), file
+
+
+def test_one_class_and_foreign_labels_are_refused(tmp_path):
+    one = write_csv(tmp_path / "one.csv", [("a", "x"), ("b", "x"), ("c", "x")])
+    with pytest.raises(InputError, match='all rows have the label "x"'):
+        run(small_recipe(one), tmp_path / "run")
+    two = write_csv(tmp_path / "two.csv", [("a", "x"), ("b", "y")] * 5)
+    dev = write_csv(tmp_path / "dev.csv", [("a", "x"), ("b", "z")])
+    recipe = small_recipe(two)
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, dev=str(dev)))
+    with pytest.raises(InputError, match=r'dev\.csv, line 3: label "z" does not occur in the training data'):
+        run(recipe, tmp_path / "other")
+
+
+def test_an_unfinished_run_of_another_recipe_is_not_gone_on_with(data, tmp_path):
+    folder = tmp_path / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "recipe.toml").write_text("task = 'x'")
+    with pytest.raises(InputError, match="another recipe"):
+        run(small_recipe(data), folder)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match="not empty and holds no run"):
+        run(small_recipe(data), tmp_path / "full")
