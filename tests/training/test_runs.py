@@ -266,11 +266,20 @@ def test_one_class_and_foreign_labels_are_refused(tmp_path):
 
 def test_an_unfinished_run_of_another_recipe_is_not_gone_on_with(data, tmp_path):
     folder = tmp_path / "run"
-    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (folder / "recipe.toml").write_text("task = 'x'")
+    (folder / "sources.json").write_text("{}")
     with pytest.raises(InputError, match="another recipe"):
         run(small_recipe(data), folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("x")
     with pytest.raises(InputError, match="not empty and holds no run"):
         run(small_recipe(data), tmp_path / "full")
+
+
+def test_a_run_that_failed_at_once_leaves_nothing_in_the_way(data, tmp_path):
+    one = write_csv(tmp_path / "one.csv", [("a", "x"), ("b", "x"), ("c", "x")])
+    with pytest.raises(InputError):
+        run(small_recipe(one), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    run(small_recipe(data, epochs=1), tmp_path / "run")

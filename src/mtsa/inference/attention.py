@@ -71,7 +71,9 @@ def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
     places = range(len(found.words))
     for head in range(heads):
         axes = figure.add_subplot(grid[0, head])
-        axes.imshow(found.token2token[head].tolist(), cmap="Blues", vmin=0, vmax=max(0.01, float(found.token2token[head].max())))
+        axes.imshow(
+            found.token2token[head].tolist(), cmap="Blues", vmin=0, vmax=max(0.01, float(found.token2token[head].max()))
+        )
         axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=8)
         axes.set_yticks(places, found.words, fontsize=8)
         axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)

@@ -78,8 +78,10 @@ def run_recipe(
     tell = say if first else lambda line: None
     own = split or read_split(recipe)
     sources = _sources(recipe, own)
-    last = _open_folder(folder, recipe, sources, write=first)
+    last = _find(folder, recipe, sources)
     prepared = prepare(recipe, own)
+    if first:
+        _begin(folder, recipe, sources)
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
@@ -153,30 +155,36 @@ def _sources(recipe: Recipe, split: Split) -> dict[str, Any]:
     return {"examples": counts, "files": files}
 
 
-def _open_folder(folder: Path, recipe: Recipe, sources: dict[str, Any], *, write: bool) -> Path | None:
-    """Make the run folder, or find what an unfinished run left; the checkpoint to go on from."""
+def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
+    """The checkpoint that an unfinished run of this recipe left; None where there is nothing to go on with.
+
+    Raises:
+        InputError: the folder holds something else.
+    """
     if (folder / MANIFEST).exists():
         raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
-    text = to_toml(recipe)
-    if (folder / RECIPE).exists():
-        if (folder / RECIPE).read_text(encoding="utf-8") != text:
+    found = checkpoints.checkpoints(folder / _CHECKPOINTS)
+    if found and (folder / RECIPE).exists() and (folder / _SOURCES).exists():
+        if (folder / RECIPE).read_text(encoding="utf-8") != to_toml(recipe):
             raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
         if json.loads((folder / _SOURCES).read_text(encoding="utf-8")) != sources:
             raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
-        found = checkpoints.checkpoints(folder / _CHECKPOINTS)
-        return found[-1] if found else None
+        return found[-1]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder with --out")
-    if folder.is_dir() and any(entry.name != _SOURCES for entry in folder.iterdir()):
+    if folder.is_dir() and any(entry.name not in (_CHECKPOINTS, _SOURCES, RECIPE) for entry in folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
-    if write:
-        try:
-            (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
-        write_json(folder / _SOURCES, sources)
-        write_text(folder / RECIPE, text)
     return None
+
+
+def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> None:
+    """Make the run folder, with what tells a later run that it is the same."""
+    try:
+        (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+    write_json(folder / _SOURCES, sources)
+    write_text(folder / RECIPE, to_toml(recipe))
 
 
 def _overview(prepared: Prepared) -> str:

@@ -1,0 +1,173 @@
+"""The workbench from the command line: three commands for a newcomer, one sentence for every mistake."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mtsa.cli import app
+from mtsa.encoders import encoder_names
+from tests.workbench import sentences, write_csv
+
+runner = CliRunner()
+FAST = (
+    "--set",
+    "training.epochs=8",
+    "--set",
+    "encoder.head_dim=5",
+    "--set",
+    "training.learning_rate=0.01",
+    "--set",
+    "vectors.width=6",
+)
+
+
+def call(*arguments, **options):
+    return runner.invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    write_csv(folder / "train.csv", sentences(200), "sentence,kind")
+    write_csv(folder / "test.csv", sentences(40, seed=5), "sentence,kind")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(files):
+    columns = ("--text-column", "sentence", "--label-column", "kind")
+    done = call(
+        "train",
+        "--task",
+        "classification",
+        "--train",
+        files / "train.csv",
+        *columns,
+        "--out",
+        files / "run",
+        "--seed",
+        3,
+        *FAST,
+    )
+    assert done.exit_code == 0, done.output
+    return files / "run", done
+
+
+def test_train_says_what_happened_and_what_is_next(trained):
+    _, done = trained
+    assert "20 examples cut from the training data" in done.stdout
+    assert "best dev at step" in done.stdout
+    assert "next: mtsa predict" in done.stdout
+
+
+def test_evaluate_remembers_the_columns(trained, files):
+    done = call("evaluate", trained[0], "--data", files / "test.csv", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert 0.8 < found["accuracy"] <= 1
+    assert found["count"] == 40
+    assert (trained[0] / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    shown = call("evaluate", trained[0], "--data", files / "test.csv", "--picture", files / "c.png")
+    assert "macro-F1" in shown.stdout
+    assert "colour" in shown.stdout
+    assert (files / "c.png").exists()
+
+
+def test_predict_a_file_in_order(trained, files):
+    done = call("predict", trained[0], files / "test.csv", "--out", files / "out.jsonl")
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in (files / "out.jsonl").read_text().splitlines()]
+    truth = [label for _, label in sentences(40, seed=5)]
+    assert len(rows) == 40
+    right = sum(row["label"] == label for row, label in zip(rows, truth, strict=True))
+    found = json.loads(call("evaluate", trained[0], "--data", files / "test.csv", "--json").stdout)
+    assert right / 40 == pytest.approx(found["accuracy"])
+    assert set(rows[0]["probabilities"]) == {"colour", "fruit"}
+    call("predict", trained[0], files / "test.csv", "--out", files / "out.csv")
+    lines = (files / "out.csv").read_text().splitlines()
+    assert lines[0] == "label,colour,fruit"
+    assert [line.split(",")[0] for line in lines[1:]] == [row["label"] for row in rows]
+
+
+def test_predict_a_sentence_lines_and_standard_input(trained, files):
+    one = json.loads(call("predict", trained[0], "a red one").stdout)
+    assert one["label"] in ("colour", "fruit")
+    piped = [json.loads(line) for line in call("predict", trained[0], "-", input="a red one\n\nplum\n").stdout.splitlines()]
+    assert len(piped) == 3
+    assert piped[0] == one
+    (files / "lines.txt").write_text("a red one\n\nplum\n")
+    done = call("predict", trained[0], files / "lines.txt")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == piped
+
+
+def test_explain_writes_a_picture(trained, files):
+    done = call("explain", trained[0], "a red plum", "--out", files / "a.png")
+    assert done.exit_code == 0, done.output
+    assert (files / "a.png").exists()
+
+
+def test_lists(trained):
+    names = call("encoders").stdout
+    assert all(name in names for name in encoder_names())
+    assert "trec.paper" in call("recipes").stdout
+    assert 'optimizer = "adadelta"' in call("recipes", "trec.paper").stdout
+    assert "glove.6B" in call("data", "list").stdout
+
+
+def test_data_check(files):
+    good = call("data", "check", files / "train.csv", "--text-column", "sentence", "--label-column", "kind")
+    assert good.exit_code == 0
+    assert "nothing is wrong" in good.stdout
+    assert call("data", "check", files / "train.csv").exit_code == 2
+
+
+def mistakes(files, run):
+    """Arguments that are wrong, and what the answer must hold."""
+
+    def made(name, text):
+        (files / name).write_bytes(text.encode() if isinstance(text, str) else text)
+        return files / name
+
+    out = ("--out", files / "never")
+    yield ("train", "--train", made("empty.csv", ""), *out), "holds no examples"
+    yield ("train", "--train", made("broken.csv", 'text,label\n"a,x\n'), *out), "closing quote"
+    yield ("train", "--train", made("latin.csv", b"text,label\ncaf\xe9,x\nb,y\n"), *out), "--encoding cp1252"
+    yield ("train", "--train", made("one.csv", "text,label\na,x\nb,x\nc,x\n"), *out), "needs two classes"
+    yield ("train", "--train", made("long.csv", "text,label\n" + "a" * 100_000 + ",x\nb,y\n"), *out), "65,536"
+    nan = made("nan.csv", "text,label\na,1\nb,nan\n")
+    yield ("train", "--task", "regression", "--train", nan, *out), "finite number"
+    yield ("train", "--train", files / "none.csv", *out), "no such file"
+    yield ("train", *out), "nothing to train on"
+    yield ("train", "--train", files / "train.csv"), "--out"
+    yield ("train", "--train", files / "train.csv", *out), 'no column "text"'
+    yield ("train", "--train", files / "train.csv", "--encoder", "bilsm", *out), 'did you mean "bilstm"'
+    yield ("train", "--train", files / "train.csv", "--set", "training.bach=2", *out), 'did you mean "batch"'
+    yield ("train", "trec.cpa", *out), 'did you mean "trec.cpu"'
+    yield ("train", "trec.cpu", *out), "no such file"
+    good = ("--text-column", "sentence", "--label-column", "kind", "--train", files / "train.csv")
+    yield ("train", *good, "--vectors", files / "none.txt", *out), "no such file"
+    yield ("train", *good, "--out", run), "finished run"
+    yield ("train", *good, "--folds", "1", *out), "at least 2"
+    yield ("train", *good, "--folds", "3", "--repeats", "2", *out), "choose one"
+    unknown = made("unknown.csv", "sentence,kind\na,colour\nb,shape\n")
+    yield ("evaluate", run, "--data", unknown), 'line 3: label "shape" is unknown to the model, which knows colour, fruit'
+    yield ("evaluate", files / "nowhere", "--data", unknown), "no such run folder"
+    yield ("evaluate", files, "--data", unknown), "is no run folder"
+    yield ("predict", run, files / "none.csv"), "no such file"
+    yield ("predict", run, unknown, "--out", files / "x.txt"), ".jsonl or .csv"
+    yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: this is no JSON"
+    yield ("predict", run, made("other.csv", "txt\na\n")), 'no column "sentence"'
+    yield ("recipes", "trek.cpu"), 'did you mean "trec.cpu"'
+    yield ("data", "get", "glov"), 'did you mean "glove.6B"'
+    yield ("data", "check", made("x.data", "a")), "cannot tell the format"
+
+
+def test_every_mistake_gets_one_sentence_and_exit_code_2(trained, files):
+    for arguments, message in mistakes(files, trained[0]):
+        done = call(*arguments)
+        assert done.exit_code == 2, (arguments, done.output, done.exception)
+        assert message in done.stderr, (arguments, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert "Traceback" not in done.output
+    assert not (files / "never").exists()
