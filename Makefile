@@ -6,7 +6,7 @@ STAMP := $(VENV)/.setup-done
 
 .PHONY: help setup demo test test-all lint bench clean
 help:
-	@echo "make demo      look at the layer: masks, fast path against definition, speed"
+	@echo "make demo      train on the embedded corpus, compare, predict, look inside"
 	@echo "make test      lint, types and the fast tests"
 	@echo "make test-all  every test, the slow ones included"
 	@echo "make bench     speed and memory against length, with the figures, into results/"

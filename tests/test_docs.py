@@ -39,3 +39,31 @@ def test_the_readme_opens_with_the_two_commands():
 
 def test_the_version_is_said_once():
     assert f'version = "{mtsa.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_option_in_the_documents_exists(page):
+    import typer
+
+    from mtsa.cli import app
+
+    root = typer.main.get_command(app)
+    found = re.findall(r"(?:^|`|-m )mtsa ([a-z]+[^`\n#]*)", page.read_text(), re.M)
+    for text in found:
+        words = text.replace("[", " ").replace("]", " ").split()
+        command = root
+        while words and hasattr(command, "commands"):
+            assert words[0] in command.commands, f"mtsa {text}"
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        for word in words:
+            assert not word.startswith("--") or word in known, f"mtsa {text}: {word}"
+
+
+def test_links_between_the_documents_hold():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from .activations import activation_function
@@ -42,18 +43,7 @@ class Source2Token(nn.Module):
 
     def weights(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """The pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
-        if x.dim() != 3 or x.shape[2] != self.embed_dim:
-            raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
-        if keep is not None:
-            check_keep(keep, x.shape[0], x.shape[1], x.device)
-        if keep is not None:
-            x = x.masked_fill(~keep[:, :, None], 0.0)
-        scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
-        if keep is not None:
-            scores = scores.masked_fill(~keep[:, :, None], -math.inf)
-        return safe_softmax(scores, dim=1)
+        return self._weights(self._ready(x, keep), keep)
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """Pool each sequence.
@@ -65,10 +55,26 @@ class Source2Token(nn.Module):
         Raises:
             TypeError, ValueError: if x or keep is of the wrong dtype or shape.
         """
-        weights = self.weights(x, keep)
-        if keep is not None:
-            x = x.masked_fill(~keep[:, :, None], 0.0)
-        return (weights * x).sum(1)
+        x = self._ready(x, keep)
+        return (self._weights(x, keep) * x).sum(1)
+
+    def _ready(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        """x with 0 where there is padding, whatever stood there."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
+        if x.dim() != 3 or x.shape[2] != self.embed_dim:
+            raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
+        if keep is None:
+            return x
+        check_keep(keep, x.shape[0], x.shape[1], x.device)
+        return x.masked_fill(~keep[:, :, None], 0.0)
+
+    def _weights(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
+        if keep is None:
+            return safe_softmax(scores, dim=1)
+        empty = ~keep.any(1)[:, None, None]  # a sentence without tokens: any weights, times 0
+        return torch.softmax(scores.masked_fill(~keep[:, :, None] & ~empty, -math.inf), 1).masked_fill(empty, 0.0)
 
     def _drop(self, x: Tensor) -> Tensor:
         return drop(x, self.dropout, self.training)

@@ -5,7 +5,6 @@ Letters: N length, E width, H heads, D = E / H head width.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtsa.attention.layer import MultiMaskAttention
+from mtsa.encoders import build_encoder, encoder_names
+from mtsa.names import nearest
 
 Layer = Callable[[Tensor], Tensor]
 
@@ -24,9 +25,10 @@ class Contender:
 
     name: str
     build: Callable[[int, int], nn.Module]  # (width, heads) -> a module called as module(x)
-    operations: Callable[[int, int, int], float]  # (length, width, heads) -> multiply-adds per token, forward
+    operations: Callable[[int, int, int], float] | None  # (length, width, heads) -> multiply-adds per token; None: not counted
     live_bytes: Callable[[int, int, int, int], float]  # (batch, length, width, heads) -> held in a training step, roughly
     trains: bool = True  # on this machine's processor
+    heavy: bool = False  # it may hold gigabytes, so it is not measured among the others
 
 
 class PlainMultihead(nn.Module):
@@ -137,10 +139,48 @@ def _forms() -> list[Contender]:
             _mtsa_operations(form, skips),
             held,
             trains=backend != "flex",  # FlexAttention has no backward pass on a CPU
+            heavy=backend != "auto",
         )
         for form in ("paper", "released")
         for backend, (skips, held) in _BACKENDS.items()
     ]
+
+
+class EncoderLayer(nn.Module):
+    """A registered encoder, of the benchmark's width on both sides, without padding."""
+
+    def __init__(self, name: str, width: int) -> None:
+        super().__init__()
+        options = _ENCODERS[name](width) if name in _ENCODERS else {}
+        self.encoder = build_encoder(name, width, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.encoder(x, torch.ones(x.shape[:2], dtype=torch.bool))
+        return out
+
+
+_ENCODERS: dict[str, Callable[[int], dict[str, int]]] = {
+    "mtsa": lambda width: {"head_dim": width // 2},
+    "stacked_mtsa": lambda width: {"width": width, "heads": 2, "hidden": 4 * width, "layers": 1},
+    "bilstm": lambda width: {"width": width // 2},
+    "bigru": lambda width: {"width": width // 2},
+    "multi_cnn": lambda width: {"channels": width // 3},
+    "hierarchical_cnn": lambda width: {"channels": width},
+    "multihead": lambda width: {"heads": 4, "head_dim": width // 4},
+    "disa": lambda width: {"width": width // 2},
+    "biblosa": lambda width: {"width": width // 2},
+}
+
+
+def _encoder(name: str) -> Contender:
+    """A registered encoder, as `encoder:NAME`."""
+
+    def build(width: int, heads: int) -> nn.Module:
+        return EncoderLayer(name, width)
+
+    pairs = name == "disa"
+    held = _pair_bytes(6, features=True) if pairs else _linear_bytes(80 if name == "biblosa" else 30)
+    return Contender(f"encoder:{name}", build, None, held, heavy=pairs)
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -151,6 +191,7 @@ CONTENDERS: dict[str, Contender] = {
         Contender("bilstm", BiLstm, lambda n, e, h: 2 * 4 * (e * e // 2 + e * e // 4), _linear_bytes(20)),
         Contender("cnn", Convolution, lambda n, e, h: 12 * e * e / 3, _linear_bytes(12)),
         *_forms(),
+        *map(_encoder, encoder_names()),
     )
 }  # fmt: skip
 
@@ -165,6 +206,4 @@ def contender(name: str) -> Contender:
     """
     if name in CONTENDERS:
         return CONTENDERS[name]
-    near = difflib.get_close_matches(name, CONTENDERS, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(CONTENDERS)}"
-    raise ValueError(f'"{name}" is no contender of this benchmark; {hint}')
+    raise ValueError(f'"{name}" is no contender of this benchmark; {nearest(name, CONTENDERS)}')

@@ -19,6 +19,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
     from matplotlib import pyplot
 
     paths = []
+    colours = [pyplot.get_cmap("tab20")(number) for number in range(20)]
     setting = record["setting"]
     for name, (field, unit, label) in _QUANTITIES.items():
         if not any(row.get(field) for row in record["rows"]):
@@ -30,10 +31,10 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
             if not points:
                 continue
             lengths, values = zip(*points, strict=True)
-            ours = contender.startswith(("paper", "released"))
+            ours = contender.startswith(("paper", "released", "encoder:mtsa"))
             (line,) = axes.plot(
-                lengths, values, marker="o", markersize=4, label=contender, color=f"C{number}",
-                linewidth=2.2 if contender in ("paper", "released") else 1.2, linestyle="-" if ours else "--",
+                lengths, values, marker="o", markersize=4, label=contender, color=colours[number % 20],
+                linewidth=2.4 if contender in ("paper", "released", "encoder:mtsa") else 1.2, linestyle="-" if ours else "--",
             )  # fmt: skip
             if any("stopped" in row for row in rows):
                 axes.plot(lengths[-1], values[-1], marker="x", markersize=12, mew=2.5, color=line.get_color())
@@ -45,7 +46,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
         axes.set_ylabel(label)
         batch = "batch 64" if setting["batch"] == 64 else "4,096 tokens a batch, at most 128 sentences"
         shape = f"width {setting['width']}, {setting['heads']} heads, {batch}"
-        axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=10)
+        axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, ncols=2)
         path = folder / f"{name}.png"

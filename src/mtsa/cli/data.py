@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, layout_from
+from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given
 from .shell import bar, fail, refusing
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
@@ -28,7 +28,7 @@ def check(
     from mtsa.data.examples import Layout
 
     options = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
-    layout = layout_from(Layout(), format=format, encoding=encoding, **options)
+    layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
         report = look(file, layout, number=task == "regression")
     for line in report.lines():

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Any
 
 import typer
-
-from mtsa.data.examples import Layout
 
 TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column with the labels, or the numbers to predict.")]
@@ -21,8 +18,3 @@ Delimiter = Annotated[str | None, typer.Option(help="What separates the columns 
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-def layout_from(base: Layout, **options: Any) -> Layout:
-    """A layout with the given options put over it."""
-    return dataclasses.replace(base, **given(**options))

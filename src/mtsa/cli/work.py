@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given, layout_from
+from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given
 from .shell import adder, bar, fail, refusing
 
 if TYPE_CHECKING:
@@ -84,10 +84,9 @@ def evaluate(
 
     with refusing():
         predictor = Predictor.load(run)
-        options = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
-        layout = layout_from(predictor.run.recipe.layout, format=format, encoding=encoding, **options)
+        reading = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
         with adder(None, "evaluating") as tick:
-            score = predictor.evaluate(data, layout, tick)
+            score = predictor.evaluate(data, tick, format=format, encoding=encoding, **reading)
     if as_json:
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
     else:
@@ -116,9 +115,8 @@ def predict(
 
     with refusing():
         predictor = Predictor.load(run)
-        base = predictor.run.recipe.layout
-        layout = layout_from(base, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
-        texts = _texts(predictor, source, lambda: predictor.texts(source, layout))
+        reading = {"text_column": text_column, "format": format, "encoding": encoding, "delimiter": delimiter}
+        texts = _texts(source, lambda: predictor.texts(source, **reading))
         with adder(None, "predicting") as tick, _writer(out, predictor) as write:
             for prediction in predictor.stream(texts, tick):
                 write(prediction)
@@ -171,7 +169,7 @@ def encoders() -> None:
             typer.echo(f"{'':18}{options}")
 
 
-def _texts(predictor: Predictor, source: str, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
+def _texts(source: str, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
     from mtsa.data.readers import ENDINGS
 
     if source == "-":

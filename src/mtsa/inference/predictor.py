@@ -65,43 +65,37 @@ class Predictor:
             rows, _ = self._rows(chunk)
             yield from self._predictions(answers(self.run.model, rows, tick))
 
-    def evaluate(
-        self, data: str | Path, layout: Layout | None = None, tick: Callable[[int], None] = lambda count: None
-    ) -> PartScore:
-        """Score the model on a labelled file, read as in training unless `layout` says otherwise.
+    def evaluate(self, data: str | Path, tick: Callable[[int], None] = lambda count: None, **reading: Any) -> PartScore:
+        """Score the model on a labelled file, read as in training unless `format`, `text_column`, ... say otherwise.
 
         Raises:
             InputError: bad data, or a label that the model does not know.
         """
-        path, found = self.source(data, layout)
-        examples = list(readers.read(path, found, number=self.run.recipe.regression))
-        part = self._part(path, examples)
+        path, layout = self.source(data, **reading)
+        part = self._part(path, list(readers.read(path, layout, number=self.run.recipe.regression)))
         return score_part(answers(self.run.model, part.rows, tick), part, self.labels)
 
-    def source(self, data: str | Path, layout: Layout | None = None) -> tuple[Path, Layout]:
-        """The file that is meant, and how to read it."""
+    def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
+        """The texts of a file without need of labels: a table, an official layout, or one text on each line."""
+        path, layout = self.source(data, **reading)
+        plain = path.suffix.lower() == ".txt" or layout.format == "auto"
+        if plain and not reading.get("format") and path.suffix.lower() not in readers.ENDINGS:
+            encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
+            return (text.strip() for _, text in lines(path, encoding))
+        return (example.text for example in readers.stream(path, layout, labelled=False))
+
+    def source(self, data: str | Path, **reading: Any) -> tuple[Path, Layout]:
+        """The file that is meant, and how to read it: as in training, but a table tells its own format."""
         if is_corpus(str(data)):
             try:
                 path = corpus_files(str(data))["test"]
             except ValueError as error:
                 raise InputError(str(error)) from None
             return path, Layout(format="tsv")
-        found = layout or self.run.recipe.layout
-        remembered = dataclasses.replace(found, phrases=False)
-        known = Path(data).suffix.lower() in readers.ENDINGS
-        if known and found.format in readers.TABLES:  # another table than in training tells its own format
-            remembered = dataclasses.replace(remembered, format="auto")
-        return Path(data), remembered
-
-    def texts(self, data: str | Path, layout: Layout | None = None) -> Iterator[str]:
-        """The texts of a file without need of labels: a table, an official layout, or one text on each line."""
-        path, found = self.source(data, layout)
-        tabular = path.suffix.lower() in readers.ENDINGS
-        official = found.format not in ("auto", *readers.TABLES) and path.suffix.lower() != ".txt"
-        if not tabular and not official and found.format == "auto":
-            encoding = "utf-8" if found.encoding == "auto" else found.encoding
-            return (text.strip() for _, text in lines(path, encoding))
-        return (example.text for example in readers.stream(path, found, labelled=False))
+        layout = dataclasses.replace(self.run.recipe.layout, phrases=False)
+        if Path(data).suffix.lower() in readers.ENDINGS:
+            layout = dataclasses.replace(layout, format="auto", classes=0)
+        return Path(data), dataclasses.replace(layout, **{key: value for key, value in reading.items() if value is not None})
 
     def _rows(self, texts: list[str]) -> tuple[list[list[int]], int]:
         return tokens.numbers(self.run.tokenizer, texts, self.run.recipe.tokens.longest)
