@@ -67,5 +67,5 @@ def load(folder: str | Path) -> Predictor:
 
 
 @contextmanager
-def _silent(note: str, total: int) -> Iterator[Bar]:
+def _silent(note: str, total: int | None) -> Iterator[Bar]:
     yield lambda done, text: None

@@ -36,13 +36,13 @@ def sst(path: Path, encoding: str, classes: int, phrases: bool) -> Iterator[Exam
     """Stanford Sentiment Treebank: one bracketed tree on each line, labels 0 to 4.
 
     With 2 classes, neutral phrases are left out and the rest are 0 (negative) or 1 (positive). With `phrases`, every node of
-    a tree is an example, each distinct (text, label) of a tree once.
+    a tree is an example.
     """
     for number, line in lines(path, encoding):
         if not line.strip(" "):
             continue
         nodes = _nodes(path, number, line)
-        for text, label in list(dict.fromkeys(nodes)) if phrases else nodes[-1:]:
+        for text, label in nodes if phrases else nodes[-1:]:
             if classes == 5:
                 yield Example(text, label, number)
             elif label != "2":

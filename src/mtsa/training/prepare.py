@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -17,6 +18,7 @@ from mtsa.corpora import corpus_files, is_corpus
 from mtsa.data import readers, tokens, vectors
 from mtsa.data.examples import Example, Examples
 from mtsa.data.source import InputError
+from mtsa.encoders.biblosa import block_length
 from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.config import MtsaConfig
 
@@ -192,6 +194,14 @@ def _coverage(recipe: Recipe, split: Split, words: list[str], loaded: vectors.Ve
     ]
 
 
+def _encoder_options(recipe: Recipe, train: Part) -> dict[str, Any]:
+    """The recipe's options; the block length of Bi-BloSA follows from the training data unless it is given."""
+    options = recipe.encoder_options
+    if recipe.encoder["name"] == "biblosa" and "block" not in options:
+        options["block"] = block_length(train.lengths, recipe.training.batch)
+    return options
+
+
 def _config(recipe: Recipe, labels: list[str], words: int, loaded: vectors.Vectors, train: Part) -> MtsaConfig:
     names = labels or ["value"]
     target = (0.0, 1.0)
@@ -202,7 +212,7 @@ def _config(recipe: Recipe, labels: list[str], words: int, loaded: vectors.Vecto
         words=(len(tokens.SPECIAL) + words, len(loaded.others)),
         width=loaded.width,
         encoder=recipe.encoder["name"],
-        encoder_options=recipe.encoder_options,
+        encoder_options=_encoder_options(recipe, train),
         pooling=recipe.model.pooling,
         hidden=recipe.model.hidden,
         activation=recipe.model.activation,

@@ -35,7 +35,7 @@ _SOURCES = "sources.json"
 
 
 Bar = Callable[[int, str], None]  # how much is done, and a note
-Progress = Callable[[str, int], AbstractContextManager[Bar]]
+Progress = Callable[[str, int | None], AbstractContextManager[Bar]]  # a note, and how much there is
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def run_recipe(
     own = split or read_split(recipe)
     sources = _sources(recipe, own)
     last = _find(folder, recipe, sources)
-    prepared = prepare(recipe, own)
+    with progress("reading vectors", None) as bar:
+        prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
     if first:
         _begin(folder, recipe, sources)
     for line in prepared.remarks:
