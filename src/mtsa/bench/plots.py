@@ -24,7 +24,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
     for name, (field, unit, label) in _QUANTITIES.items():
         if not any(row.get(field) for row in record["rows"]):
             continue  # memory was not measured
-        figure, axes = pyplot.subplots(figsize=(8, 5.2), layout="constrained")
+        figure, axes = pyplot.subplots(figsize=(9.5, 5.2), layout="constrained")
         for number, contender in enumerate(dict.fromkeys(row["name"] for row in record["rows"])):
             rows = [row for row in record["rows"] if row["name"] == contender]
             points = [(row["length"], row[field] / unit) for row in rows if row.get(field)]
@@ -48,7 +48,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
         shape = f"width {setting['width']}, {setting['heads']} heads, {batch}"
         axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=9)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, ncols=2)
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=130)
         pyplot.close(figure)
