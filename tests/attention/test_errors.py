@@ -50,7 +50,7 @@ FUNCTION = [
     (ValueError, {"keep": torch.ones(B, M, device="meta").bool()}, ("keep is on meta", "on cpu", "keep.to('cpu')")),
     (ValueError, {"masks": torch.ones(N, M, device="meta").bool()}, ("masks tensor is on meta", ".to(q.device)")),
     (TypeError, {"masks": 3}, ("masks is a int", "forward*4, backward*4")),
-    (TypeError, {"masks": ["forward"] * H}, ("masks holds 'forward', a str", "[Forward(), Backward()]")),
+    (TypeError, {"masks": [3] * H}, ("masks holds 3, a int", "[Forward(), Backward()]")),
     (ValueError, {"masks": "forward*2"}, ("masks name 2 heads", "there are 3")),
     (ValueError, {"masks": "forwad"}, ('"forwad" is no mask', 'did you mean "forward"?')),
     (TypeError, {"masks": torch.ones(N, M)}, ("masks is a torch.float32 tensor", "~masks.bool()")),

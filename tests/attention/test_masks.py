@@ -179,3 +179,12 @@ def test_multihead_attention_and_ours_agree_on_what_is_forbidden():
         q, k, v, torch.zeros_like(v), masks=masks.from_attn_mask(forbids), pairwise="identity"
     )
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def test_names_may_stand_in_a_list():
+    from mtsa.attention.mask_choice import rules_for
+    from mtsa.masks import Backward, Forward, Window
+
+    assert rules_for(["forward", "window(2)", Backward()], 3) == (Forward(), Window(2), Backward())
+    with pytest.raises(ValueError, match=r'write "forward\(self\)"'):
+        rules_for(["causal"], 1)

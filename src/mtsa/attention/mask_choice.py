@@ -147,7 +147,7 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
         if len(rules) == 1 and "*" not in masks:
             return rules * heads
     elif isinstance(masks, Sequence):
-        rules = tuple(masks)
+        rules = tuple(rule for item in masks for rule in (parse(item) if isinstance(item, str) else (item,)))
     elif isinstance(masks, Tensor):
         raise TypeError(
             "masks is a tensor; a layer takes rules, which fit every length: Forward(include_self=True) is a causal mask, "
@@ -198,6 +198,8 @@ def _parse_rule(text: str, spec: str) -> Mask:
     if term is None or name not in _NAMES:
         near = difflib.get_close_matches(name or text.strip(), _NAMES, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(_NAMES)}"
+        if name == "causal":
+            hint = 'write "forward(self)" for a mask that lets each token look at itself and before'
         raise ValueError(f'masks "{spec}": "{text.strip()}" is no mask; {hint}')
     return _build(name, term["argument"], text.strip(), spec)
 
