@@ -91,6 +91,8 @@ WRONG = {
     "json list": ("a.jsonl", "[1]\n", {}, "line 1: a JSON list"),
     "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: this is no JSON"),
     "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" holds 3'),
+    "half a character": ("a.jsonl", '{"text": "a \\ud800", "label": 1}\n', {}, r"line 1: '\\ud800' is half of a character"),
+    "carriage returns": ("a.csv", "text,label\ra,x\rb,y\r", {}, "line 1: a carriage return stands inside the line"),
     "json label": ("a.jsonl", '{"text": "a", "label": [1]}\n', {}, r"line 1: the label is \[1\]"),
     "ending": ("a.data", "x", {}, "cannot tell the format"),
     "format": ("a.csv", "x", {"format": "csw"}, 'did you mean "csv"'),

@@ -60,7 +60,11 @@ def train(
         fail("--folds and --repeats cannot be used together; choose one")
     with refusing():
         made = make(recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or [])
-        start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
+        try:
+            start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
+        except KeyboardInterrupt:
+            typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+            raise typer.Exit(130) from None
 
 
 def evaluate(

@@ -105,9 +105,12 @@ def _plain(label: Any) -> Any:
 def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> Example:
     if len(example.text) > LONGEST:
         raise at(path, example.line, f"the text has {len(example.text):,} characters; at most {LONGEST:,} are read")
+    _check_text(example.text, path, example.line)
     if not labelled:
         return example
     label = example.label
+    if isinstance(label, str):
+        _check_text(label, path, example.line)
     if label is None or label == "":
         raise at(path, example.line, "the label is missing; give one, or delete the row")
     if not number:
@@ -121,6 +124,16 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
     if not math.isfinite(value):
         raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number")
     return dataclasses.replace(example, label=value)
+
+
+def _check_text(text: str, path: Path, line: int) -> None:
+    """JSON can spell half of a character; nothing downstream could write it."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise at(
+            path, line, f"{text[error.start]!a} is half of a character (a lone surrogate); mend or delete the row"
+        ) from None
 
 
 def _shown(value: Any) -> str:

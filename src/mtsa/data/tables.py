@@ -61,8 +61,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            why = "a closing quote is missing" if "limit" in str(error) or "end of" in str(error) else str(error)
-            raise at(path, first, f"{why}; a quote inside a quoted field is written twice") from None
+            raise at(path, first, _explained(str(error))) from None
         line, first = first, last + 1
         if fields is None:
             return
@@ -76,6 +75,13 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
             raise at(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
         else:
             yield line, dict(zip(header, fields, strict=True))
+
+
+def _explained(error: str) -> str:
+    if "new-line character" in error:
+        return "a carriage return stands inside the line; save the file with ordinary line ends"
+    why = "a closing quote is missing" if "limit" in error or "end of" in error else error
+    return f"{why}; a quote inside a quoted field is written twice"
 
 
 def _check_header(path: Path, header: list[str]) -> None:

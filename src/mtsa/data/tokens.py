@@ -61,7 +61,8 @@ def is_word(word: str) -> bool:
 
 def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
     """The word numbers of each text, cut after `limit` words (0: never), and how many texts were cut."""
-    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    whole = [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(whole, add_special_tokens=False)]
     if not limit:
         return found, 0
     return [ids[:limit] for ids in found], sum(len(ids) > limit for ids in found)
