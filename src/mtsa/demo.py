@@ -49,7 +49,7 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
         draw_attention(attention_map(predictor, text), picture)
         say(f"  {picture}")
     say(
-        f'\nNext: mtsa predict {ours.folder} "your own question?"\n'
+        f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'
         "      mtsa train --train FILE.csv --text-column text --label-column label --out runs/mine\n"
         "      mtsa recipes, mtsa encoders, mtsa layer; README.md says more"
     )

@@ -223,3 +223,20 @@ def test_positions_are_those_of_vaswani():
     places = sinusoid(4, 6, torch.zeros(()))
     assert places[3, 2] == pytest.approx(torch.sin(torch.tensor(3 / 10000 ** (2 / 6))).item(), abs=1e-6)
     assert places[3, 5] == pytest.approx(torch.cos(torch.tensor(3 / 10000 ** (4 / 6))).item(), abs=1e-6)
+
+
+def test_multihead_equals_its_equations():
+    encoder = made("multihead", SMALL["multihead"])
+    x, keep = batch(6, padded=8)
+    placed = x[0, :6] + sinusoid(6, WIDTH, x)
+    q, k, v = (part(placed).view(6, 3, 5) for part in encoder.maps)
+    for head in range(3):
+        weights = torch.softmax(q[:, head] @ k[:, head].T / 5**0.5, -1)
+        torch.testing.assert_close(encoder(x, keep)[0, :6, 5 * head : 5 * head + 5], weights @ v[:, head])
+
+
+def test_gates_of_recurrent_encoders_start_open():
+    lstm, gru = made("bilstm", SMALL["bilstm"]).cell, made("bigru", SMALL["bigru"]).cell
+    for name in ("bias_ih_l0", "bias_ih_l0_reverse"):
+        assert getattr(lstm, name).tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10  # input, forget, cell, output
+        assert getattr(gru, name).tolist() == [1.0] * 10 + [0.0] * 5  # reset, update, new

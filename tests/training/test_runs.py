@@ -123,7 +123,9 @@ def test_early_stopping_and_the_best_model(data, tmp_path):
     best = max(scores)
     assert record["dev_curve"][scores.index(best)]["step"] == outcome.best_step
     assert len(scores) - 1 - scores.index(best) == 2
-    assert outcome.dev.curve()["score"] == pytest.approx(best, abs=1e-9)
+    chosen, last = record["dev_curve"][scores.index(best)], record["dev_curve"][-1]
+    assert outcome.dev.loss == pytest.approx(chosen["loss"], rel=1e-5)
+    assert chosen["loss"] != pytest.approx(last["loss"], rel=1e-3)  # the weights of the last step would be noticed
 
 
 def test_regression(tmp_path):
