@@ -41,6 +41,22 @@ def test_the_version_is_said_once():
     assert f'version = "{mtsa.__version__}"' in (ROOT / "pyproject.toml").read_text()
 
 
+def test_every_key_of_a_recipe_is_explained_with_its_default():
+    import dataclasses
+
+    from mtsa.training.recipe import Recipe, toml_value
+
+    page = (ROOT / "docs" / "workbench.md").read_text()
+    for section in dataclasses.fields(Recipe)[1:]:
+        value = section.default_factory()
+        if dataclasses.is_dataclass(value):
+            for key in dataclasses.fields(value):
+                line = next((line for line in page.splitlines() if f"`{section.name}.{key.name}`" in line), None)
+                assert line is not None, f"{section.name}.{key.name}"
+                short = f"{key.default:.0e}".replace("e-0", "e-") if isinstance(key.default, float) else ""
+                assert f"`{toml_value(key.default)}`" in line or f"`{short}`" in line, line
+
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -101,6 +101,27 @@ def test_predict_a_sentence_lines_and_standard_input(trained, files):
     assert [json.loads(line) for line in done.stdout.splitlines()] == piped
 
 
+def test_what_standard_input_may_hold(trained):
+    done = call("predict", trained[0], "-", input=b"Gr\xfc\xdfe\n")
+    assert done.exit_code == 2
+    assert "standard input, line 1: byte 0xfc is not utf-8" in done.stderr
+    assert call("predict", trained[0], "-", "--encoding", "cp1252", input=b"Gr\xfc\xdfe\n").exit_code == 0
+    assert json.loads(call("predict", trained[0], "").stdout)["label"] in ("colour", "fruit")
+
+
+def test_an_encoding_is_not_remembered(files):
+    (files / "latin.csv").write_bytes(
+        b"text,label\n" + "".join(f"gr\u00fcn {n},{n % 2}\n" for n in range(40)).encode("cp1252")
+    )
+    done = call("train", "--train", files / "latin.csv", "--encoding", "cp1252", "--out", files / "latin", *FAST)
+    assert done.exit_code == 0, done.output
+    (files / "utf.csv").write_text("text,label\ngr\u00fcn 1,1\n,0\n", encoding="utf-8")
+    done = call("evaluate", files / "latin", "--data", files / "utf.csv", "--json")
+    assert json.loads(done.stdout)["count"] == 1
+    assert "left out (line 3)" in done.stderr
+    assert call("evaluate", files / "latin", "--data", files / "latin.csv").exit_code == 2
+
+
 def test_explain_writes_a_picture(trained, files):
     done = call("explain", trained[0], "a red plum", "--out", files / "a.png")
     assert done.exit_code == 0, done.output
@@ -144,7 +165,7 @@ def mistakes(files, run):
     yield ("train", "--train", files / "train.csv", "--encoder", "bilsm", *out), 'did you mean "bilstm"'
     yield ("train", "--train", files / "train.csv", "--set", "training.bach=2", *out), 'did you mean "batch"'
     yield ("train", "trec.cpa", *out), 'did you mean "trec.cpu"'
-    yield ("train", "trec.cpu", *out), "no such file"
+    yield ("train", "trec.cpu", *out), "fetch it with: mtsa data get trec"
     good = ("--text-column", "sentence", "--label-column", "kind", "--train", files / "train.csv")
     yield ("train", *good, "--vectors", files / "none.txt", *out), "no such file"
     yield ("train", *good, "--out", run), "finished run"
@@ -158,6 +179,11 @@ def mistakes(files, run):
     yield ("predict", run, unknown, "--out", files / "x.txt"), ".jsonl or .csv"
     yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: this is no JSON"
     yield ("predict", run, made("other.csv", "txt\na\n")), 'no column "sentence"'
+    yield ("train", *good, "--set", "encoder.heads=3", *out), "num_heads (3) is odd"
+    yield ("train", files / "train.csv", *out), "--train"
+    semicolons = made("excel.csv", "text;label\na;x\nb;y\n")
+    yield ("train", "--train", semicolons, *out), "--delimiter ';'"
+    yield ("data", "check", files / "nothing.csv", "--format", "cvs"), 'did you mean "csv"'
     yield ("recipes", "trek.cpu"), 'did you mean "trec.cpu"'
     yield ("data", "get", "glov"), 'did you mean "glove.6B"'
     yield ("data", "check", made("x.data", "a")), "cannot tell the format"

@@ -74,7 +74,7 @@ def test_sst_sentences_and_phrases(tmp_path):
 
 
 WRONG = {
-    "missing column": ("a.csv", "txt,label\na,x\n", {}, r'line 2: there is no column "text"; did you mean "txt"\?'),
+    "missing column": ("a.csv", "txt,label\na,x\n", {}, r'there is no column "text"; did you mean "txt"\?'),
     "other delimiter": ("a.csv", "text;label\na;x\n", {}, "--delimiter"),
     "too many fields": ("a.csv", "text,label\na,b,x\n", {}, "line 2: 3 fields where the header has 2"),
     "open quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', {}, "line 3: a closing quote is missing"),

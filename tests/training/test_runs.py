@@ -153,6 +153,14 @@ def test_the_python_way_is_short(data, tmp_path):
         mtsa.train(out=tmp_path / "run", train=data)
 
 
+@pytest.mark.parametrize(
+    ("texts", "message"), [("one text", "put brackets"), ([None], "None is a NoneType"), ([3.5], "3.5 is a float")]
+)
+def test_what_is_no_list_of_texts_is_refused(trained, texts, message):
+    with pytest.raises(ValueError, match=message):
+        trained[1].predict(texts)
+
+
 def test_transformers_loads_the_folder(trained):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 

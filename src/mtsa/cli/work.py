@@ -90,7 +90,9 @@ def evaluate(
         predictor = Predictor.load(run)
         reading = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
         with adder(None, "evaluating") as tick:
-            score = predictor.evaluate(data, tick, format=format, encoding=encoding, **reading)
+            score = predictor.evaluate(
+                data, tick, lambda remark: typer.echo(remark, err=True), format=format, encoding=encoding, **reading
+            )
     if as_json:
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
     else:
@@ -120,7 +122,7 @@ def predict(
     with refusing():
         predictor = Predictor.load(run)
         reading = {"text_column": text_column, "format": format, "encoding": encoding, "delimiter": delimiter}
-        texts = _texts(source, lambda: predictor.texts(source, **reading))
+        texts = _texts(source, encoding, lambda: predictor.texts(source, **reading))
         with adder(None, "predicting") as tick, _writer(out, predictor) as write:
             for prediction in predictor.stream(texts, tick):
                 write(prediction)
@@ -171,16 +173,26 @@ def encoders() -> None:
         typer.echo(f"{name:18}{entry.summary}")
         if options:
             typer.echo(f"{'':18}{options}")
+    typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
 
 
-def _texts(source: str, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
+def _texts(source: str, encoding: str | None, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
     from mtsa.data.readers import ENDINGS
 
     if source == "-":
-        return (line.rstrip("\r\n") for line in sys.stdin)
+        return _standard_input(encoding or "utf-8")
+    if not source.strip():
+        return [source]
     if Path(source).suffix.lower() in (*ENDINGS, ".txt") or Path(source).exists():
         return from_file()
     return [source]
+
+
+def _standard_input(encoding: str) -> Iterator[str]:
+    from mtsa.data.source import decode
+
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        yield decode(raw, encoding, Path("standard input"), number).rstrip("\r\n")
 
 
 @contextmanager

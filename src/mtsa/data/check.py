@@ -29,7 +29,8 @@ class Report:
 
     def lines(self) -> list[str]:
         """The report as text."""
-        out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows"]
+        before = " before the first fault" if self.wrong and self.rows else ""
+        out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows{before}"]
         if self.columns:
             out.append(f"columns: {', '.join(self.columns)}")
         if self.words:
@@ -39,8 +40,10 @@ class Report:
         if self.labels:
             most = self.labels.most_common()
             shown = ", ".join(f"{label} {count:,}" for label, count in most[:12])
-            out.append(f"{len(most)} classes: {shown}{', ...' if len(most) > 12 else ''}")
-            out.append(f"always answering {most[0][0]} would be right in {most[0][1] / self.labels.total():.1%}")
+            noun = "class" if len(most) == 1 else "classes"
+            out.append(f"{len(most)} {noun}: {shown}{', ...' if len(most) > 12 else ''}")
+            if not self.wrong:
+                out.append(f"always answering {most[0][0]} would be right in {most[0][1] / self.labels.total():.1%}")
         if self.targets:
             mean, spread = statistics.fmean(self.targets), statistics.pstdev(self.targets)
             out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {spread:.4g}")

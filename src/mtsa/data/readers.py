@@ -88,10 +88,10 @@ def read(path: Path, layout: Layout, *, number: bool = False) -> Examples:
 
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
-        text = tables.column(row, layout.text_column, path, line)
+        text = tables.column(row, layout.text_column, path)
         if not isinstance(text, str):
             raise at(path, line, f'column "{layout.text_column}" holds {_shown(text)}; it must be a text')
-        label = tables.column(row, layout.label_column, path, line) if labelled else None
+        label = tables.column(row, layout.label_column, path) if labelled else None
         yield Example(text.strip(), _plain(label), line)
 
 

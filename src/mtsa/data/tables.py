@@ -26,19 +26,14 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
     return _separated_rows(path, encoding, "\t" if format == "tsv" else delimiter, quoted=format == "csv")
 
 
-def column(row: Row, name: str, path: Path, line: int) -> Any:
+def column(row: Row, name: str, path: Path) -> Any:
     """The value in a column.
 
     Raises:
         InputError: there is no such column.
     """
     if name not in row:
-        if len(row) == 1 and any(sign in next(iter(row)) for sign in ";\t|"):
-            raise InputError(
-                f'{path} has one column, "{next(iter(row))}"; it seems to be separated by another sign: '
-                f'give --delimiter, such as --delimiter ";", or name the file .tsv'
-            )
-        raise at(path, line, f'there is no column "{name}"; {nearest(name, row)}')
+        raise InputError(f'{path}: there is no column "{name}"; {nearest(name, row)}')
     return row[name]
 
 
@@ -69,7 +64,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
             continue
         if header is None:
             header = [field.strip() for field in fields]
-            _check_header(path, header)
+            _check_header(path, header, delimiter)
         elif len(fields) != len(header):
             hint = "a text that holds the delimiter must stand in quotes" if quoted else "a text cannot hold a tab"
             raise at(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
@@ -84,7 +79,12 @@ def _explained(error: str) -> str:
     return f"{why}; a quote inside a quoted field is written twice"
 
 
-def _check_header(path: Path, header: list[str]) -> None:
+def _check_header(path: Path, header: list[str], delimiter: str) -> None:
+    other = next((sign for sign in ";\t|," if sign != delimiter and sign in header[0]), None)
+    if len(header) == 1 and other is not None:
+        shown = "a tab" if other == "\t" else f'"{other}"'
+        flag = "name the file .tsv" if other == "\t" else f"give --delimiter '{other}'"
+        raise at(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {flag}')
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
         raise at(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')

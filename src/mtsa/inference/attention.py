@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mtsa.attention.masks import Mask
 from mtsa.attention.pooling import Source2Token
 from mtsa.data.source import InputError
 from mtsa.encoders.tensorized import MtsaEncoder
@@ -27,7 +28,7 @@ class AttentionMap:
     heads: list[str]  # the mask of each head
     token2token: Tensor  # [H, N, N]: row: the word that looks
     pooling: Tensor | None  # [N]: mean weight over the features; None for other poolings
-    label: str
+    label: str  # the answer, with its probability
 
 
 @torch.no_grad()
@@ -50,40 +51,50 @@ def attention_map(predictor: Predictor, text: str) -> AttentionMap:
     explained = model.encoder.attention.explain(vectors, keep)
     pooled = model.pool.weights(explained.output, keep)[0].mean(-1) if isinstance(model.pool, Source2Token) else None
     (answer,) = predictor.predict([text])
-    label = answer.label if answer.label is not None else f"{answer.value:.3g}"
+    label = f"{answer.value:.3g}" if answer.label is None else f"{answer.label} ({answer.probabilities[answer.label]:.2f})"
     words = [text[start:stop] for start, stop in encoding.offsets[:limit]]
-    return AttentionMap(words, [str(mask) for mask in model.encoder.attention.masks], explained.token2token[0], pooled, label)
+    return AttentionMap(
+        words, [_short(mask) for mask in model.encoder.attention.masks], explained.token2token[0], pooled, label
+    )
+
+
+def _short(mask: Mask) -> str:
+    return str(mask).replace("(include_self=False)", "").replace("()", "").lower()
 
 
 def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
-    """Draw the heads as heat maps, with the pooling as bars below; at most `most` heads."""
+    """Draw the heads as heat maps, with the pooling as bars below; at most `most` heads.
+
+    A cell shows a weight against the even share of its row: 1 where a word looks at all words it may look at alike.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     heads = min(most, len(found.heads))
-    size = max(3.2, 0.34 * len(found.words) + 1.4)
-    figure = pyplot.figure(figsize=(size * heads, size + 1.6), layout="constrained")
-    grid = figure.add_gridspec(
-        2 if found.pooling is not None else 1, heads, height_ratios=[4, 1] if found.pooling is not None else [1]
-    )
+    size = min(9.0, max(3.4, 0.32 * len(found.words) + 1.4))
+    letters = max(3.0, min(8.0, 60.0 * size / (10.0 * len(found.words))))
+    rows = 1 if found.pooling is None else 2
+    figure = pyplot.figure(figsize=(size * heads + 0.6, size + 2.0), layout="constrained")
+    grid = figure.add_gridspec(rows, heads, height_ratios=[4, 1][:rows])
     places = range(len(found.words))
+    relative = found.token2token * (found.token2token > 0).sum(-1, keepdim=True)  # [H, N, N]
+    drawn = []
     for head in range(heads):
         axes = figure.add_subplot(grid[0, head])
-        axes.imshow(
-            found.token2token[head].tolist(), cmap="Blues", vmin=0, vmax=max(0.01, float(found.token2token[head].max()))
-        )
-        axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=8)
-        axes.set_yticks(places, found.words, fontsize=8)
+        image = axes.imshow(relative[head].tolist(), cmap="Blues", vmin=0, vmax=max(2.0, float(relative.max())))
+        axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=letters)
+        axes.set_yticks(places, found.words, fontsize=letters)
         axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)
-        axes.set_xlabel("looked at", fontsize=8)
         if head == 0:
-            axes.set_ylabel("looks", fontsize=8)
+            axes.set_ylabel("this word looks at ...", fontsize=8)
+        drawn.append(axes)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
     if found.pooling is not None:
         axes = figure.add_subplot(grid[1, :])
         axes.bar(places, found.pooling.tolist(), color="tab:blue")
-        axes.set_xticks(places, found.words, rotation=30, ha="right", fontsize=8)
+        axes.set_xticks(places, found.words, rotation=30, ha="right", fontsize=letters)
         axes.set_ylabel("pooling", fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"answer: {found.label}", fontsize=10)

@@ -60,19 +60,36 @@ class Predictor:
 
     def stream(self, texts: Iterable[str], tick: Callable[[int], None] = lambda count: None) -> Iterator[Prediction]:
         """Answers to texts one by one, in order, without ever holding all of them; `tick` hears how many were done."""
+        if isinstance(texts, str):
+            raise InputError("predict takes a list of texts; put brackets around a single one: predict([text])")
         source = iter(texts)
         while chunk := list(itertools.islice(source, _CHUNK)):
             rows, _ = self._rows(chunk)
             yield from self._predictions(answers(self.run.model, rows, tick))
 
-    def evaluate(self, data: str | Path, tick: Callable[[int], None] = lambda count: None, **reading: Any) -> PartScore:
+    def evaluate(
+        self,
+        data: str | Path,
+        tick: Callable[[int], None] = lambda count: None,
+        say: Callable[[str], None] = lambda remark: None,
+        **reading: Any,
+    ) -> PartScore:
         """Score the model on a labelled file, read as in training unless `format`, `text_column`, ... say otherwise.
+
+        Args:
+            data: the file, or "corpus:questions" for its test part.
+            tick: hears how many examples were done.
+            say: hears what was left out.
+            reading: options over those of training: format, encoding, delimiter, text_column, label_column.
 
         Raises:
             InputError: bad data, or a label that the model does not know.
         """
         path, layout = self.source(data, **reading)
-        part = self._part(path, list(readers.read(path, layout, number=self.run.recipe.regression)))
+        examples = readers.read(path, layout, number=self.run.recipe.regression)
+        for remark in examples.remarks():
+            say(remark)
+        part = self._part(path, examples.items)
         return score_part(answers(self.run.model, part.rows, tick), part, self.labels)
 
     def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
@@ -94,10 +111,20 @@ class Predictor:
             return path, Layout(format="tsv")
         layout = dataclasses.replace(self.run.recipe.layout, phrases=False)
         if Path(data).suffix.lower() in readers.ENDINGS:
-            layout = dataclasses.replace(layout, format="auto", classes=0)
+            # An encoding is not remembered: most read any bytes, wrongly, and without a word.
+            layout = dataclasses.replace(layout, format="auto", encoding="auto", classes=0)
         return Path(data), dataclasses.replace(layout, **{key: value for key, value in reading.items() if value is not None})
 
+    def __repr__(self) -> str:
+        kind = f"{len(self.labels)} classes" if self.labels else "regression"
+        return f"Predictor({str(self.run.folder)!r}, encoder {self.run.model.config.encoder}, {kind})"
+
     def _rows(self, texts: list[str]) -> tuple[list[list[int]], int]:
+        for text in texts:
+            if not isinstance(text, str):
+                raise InputError(
+                    f"{text!r} is a {type(text).__name__}; predict takes texts, so drop or fill such values first"
+                )
         return tokens.numbers(self.run.tokenizer, texts, self.run.recipe.tokens.longest)
 
     def _part(self, path: Path, examples: list[Example]) -> Part:

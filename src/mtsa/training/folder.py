@@ -92,6 +92,9 @@ def check_run(folder: Path) -> None:
         raise InputError(f"{folder}: there is no such run folder; train one with: mtsa train --out {folder} ...")
     path = folder / MANIFEST
     if not path.exists():
+        if (folder / "summary.json").exists():
+            one = next((entry.name for entry in sorted(folder.iterdir()) if (entry / MANIFEST).exists()), "fold-01")
+            raise InputError(f"{folder} holds several runs; name one of them, such as {folder / one}")
         begun = (folder / RECIPE).exists()
         raise InputError(
             f"{folder} holds a run that has not ended; run the same `mtsa train` again to go on"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mtsa.corpora import corpus_files, is_corpus
 from mtsa.data import readers, tokens, vectors
+from mtsa.data.catalogue import SOURCES
 from mtsa.data.examples import Example, Examples
 from mtsa.data.source import InputError
 from mtsa.encoders.biblosa import block_length
@@ -96,6 +97,7 @@ def read_split(recipe: Recipe) -> Split:
     read: dict[str, Examples] = {}
     for part, name in files.items():
         if name:
+            check_there(name)
             phrases = layout.phrases and part == "train"
             read[part] = readers.read(Path(name), dataclasses.replace(layout, phrases=phrases), number=recipe.regression)
     remarks = [remark for examples in read.values() for remark in examples.remarks()]
@@ -104,6 +106,21 @@ def read_split(recipe: Recipe) -> Split:
         train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
         remarks.append(f"dev: {len(dev):,} examples cut from the training data")
     return Split(train, dev, test, remarks)
+
+
+def check_there(name: str) -> None:
+    """A file of a recipe that can be fetched is answered with how.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if Path(name).exists():
+        return
+    for source in SOURCES.values():
+        known = {inside for file in source.files for inside in (file.name, *(taken for _, taken in file.members))}
+        if Path(name).parent.name == "data" and Path(name).name in known:
+            raise InputError(f"{name}: there is no such file; fetch it with: mtsa data get {source.name}")
+    raise InputError(f"{name}: there is no such file")
 
 
 def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
@@ -168,6 +185,7 @@ def _vectors(recipe: Recipe, words: list[str], tick: Callable[[int], None]) -> v
     wanted = recipe.vectors
     if not wanted.file:
         return vectors.Vectors(wanted.width, {}, [], torch.zeros(0, wanted.width))
+    check_there(wanted.file)
     path = Path(wanted.file)
     return vectors.read_vectors(path, words, member=wanted.member, others=wanted.unseen, acceptable=tokens.is_word, tick=tick)
 

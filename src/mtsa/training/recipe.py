@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.examples import Layout
+from mtsa.data.readers import ENDINGS
 from mtsa.data.source import InputError
 from mtsa.encoders import find_encoder
 from mtsa.models.pooling import POOLINGS
@@ -133,6 +134,8 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     """
     if name in named_recipes():
         text, source = resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8"), name
+    elif Path(name).suffix.lower() in ENDINGS:
+        raise InputError(f'"{name}" is no recipe; to train on it, write: --train {name}')
     elif Path(name).is_file():
         text, source = Path(name).read_text(encoding="utf-8"), name
     else:

@@ -21,6 +21,7 @@ from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
 from mtsa.models.answers import answers
+from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
@@ -81,13 +82,14 @@ def run_recipe(
     last = _find(folder, recipe, sources)
     with progress("reading vectors", None) as bar:
         prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
+    model = _start_model(prepared)
     if first:
         _begin(folder, recipe, sources)
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
     trainer = RecipeTrainer(
-        prepared.model(),
+        model,
         recipe,
         prepared.parts["train"],
         prepared.parts["dev"],
@@ -106,6 +108,14 @@ def run_recipe(
     if dist.is_initialized():
         dist.barrier()
     return outcome
+
+
+def _start_model(prepared: Prepared) -> MtsaForSequenceClassification:
+    """The model to start from; a value that its layers refuse is the recipe's fault."""
+    try:
+        return prepared.model()
+    except (ValueError, TypeError) as error:
+        raise InputError(f"[encoder] or [model] of the recipe: {error}") from None
 
 
 def _finish(
