@@ -74,7 +74,7 @@ def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
 
     heads = min(most, len(found.heads))
     size = min(9.0, max(3.4, 0.32 * len(found.words) + 1.4))
-    letters = max(3.0, min(8.0, 60.0 * size / (10.0 * len(found.words))))
+    letters = max(3.0, min(8.0, 28.0 * size / len(found.words)))  # points that fit a cell
     rows = 1 if found.pooling is None else 2
     figure = pyplot.figure(figsize=(size * heads + 0.6, size + 2.0), layout="constrained")
     grid = figure.add_gridspec(rows, heads, height_ratios=[4, 1][:rows])
