@@ -122,6 +122,15 @@ def test_an_encoding_is_not_remembered(files):
     assert call("evaluate", files / "latin", "--data", files / "latin.csv").exit_code == 2
 
 
+def test_every_row_gets_an_answer(trained, files):
+    (files / "holes.csv").write_text("sentence,kind\na red one,x\n,\nplum,y\n")
+    assert len(call("predict", trained[0], files / "holes.csv").stdout.splitlines()) == 3
+    (files / "single.csv").write_text('sentence\n"a red one"\n""\nplum\n')
+    assert len(call("predict", trained[0], files / "single.csv").stdout.splitlines()) == 3
+    assert call("predict", trained[0], "a red plum " * 60).exit_code == 0
+    assert len(call("predict", trained[0], "corpus:questions").stdout.splitlines()) == 238
+
+
 def test_explain_writes_a_picture(trained, files):
     done = call("explain", trained[0], "a red plum", "--out", files / "a.png")
     assert done.exit_code == 0, done.output
@@ -176,6 +185,10 @@ def mistakes(files, run):
     yield ("evaluate", files / "nowhere", "--data", unknown), "no such run folder"
     yield ("evaluate", files, "--data", unknown), "is no run folder"
     yield ("predict", run, files / "none.csv"), "no such file"
+    yield ("predict", run, files / "none.dat"), "looks like a file, but there is none"
+    (files / "mine").mkdir(exist_ok=True)
+    made("mine/thesis.txt", "x")
+    yield ("demo", "--out", files / "mine"), "holds no earlier demonstration"
     yield ("predict", run, unknown, "--out", files / "x.txt"), ".jsonl or .csv"
     yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: this is no JSON"
     yield ("predict", run, made("other.csv", "txt\na\n")), 'no column "sentence"'

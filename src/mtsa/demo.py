@@ -6,12 +6,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from mtsa.data.source import InputError
+from mtsa.files import write_text
 from mtsa.inference.attention import attention_map, draw_attention
 from mtsa.inference.predictor import Predictor
 from mtsa.training.report import figures_table
 from mtsa.training.run import Outcome, Progress, run_recipe
 from mtsa.training.start import make
 
+_MARK = "demo.txt"
 COMPARED = ("mtsa", "bilstm", "embedding")
 NEW = (
     "Who painted the ceiling of the chapel?",
@@ -25,8 +28,7 @@ NEW = (
 
 def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
     """Run the demonstration into a folder of its own, which is made anew."""
-    if out.exists():
-        shutil.rmtree(out)
+    _make_room(out)
     say("1. Train: questions into six classes by the kind of answer asked for (833 to train on, no word vectors)\n")
     outcomes = {}
     for name in COMPARED:
@@ -53,6 +55,16 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
         "      mtsa train --train FILE.csv --text-column text --label-column label --out runs/mine\n"
         "      mtsa recipes, mtsa encoders, mtsa layer; README.md says more"
     )
+
+
+def _make_room(out: Path) -> None:
+    """Remove what an earlier demonstration left, and nothing else."""
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()) and not (out / _MARK).exists():
+        raise InputError(f"{out} is not empty and holds no earlier demonstration; name another folder with --out")
+    for entry in [*out.glob("*/manifest.json"), *out.glob("*/recipe.toml")]:
+        shutil.rmtree(entry.parent, ignore_errors=True)
+    write_text(out / _MARK, "made by mtsa demo, which makes this folder anew each time\n")
 
 
 def _comparison(outcomes: dict[str, Outcome]) -> list[str]:

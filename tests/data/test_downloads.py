@@ -22,6 +22,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.body, self.asked, self.break_after, self.ranges = BODY, [], 0, True
         self.errors = []
+        self.tag = '"one"'
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -32,6 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if server.errors:
             self.send_error(server.errors.pop(0))
             return
+        if wanted and self.headers.get("If-Range", server.tag) != server.tag:
+            wanted = None  # another version than the one the part is of
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
         if start > len(server.body) or (start and start == len(server.body)):
             self.send_error(416)
@@ -39,6 +42,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(server.body) - 1}/{len(server.body)}")
+        self.send_header("ETag", server.tag)
         self.send_header("Content-Length", str(len(server.body) - start))
         self.end_headers()
         rest = server.body[start:]
@@ -89,6 +93,13 @@ def test_a_part_from_an_earlier_day_is_gone_on_with(server, tmp_path):
     assert fetch(server, tmp_path).read_bytes() == BODY
     assert server.asked == ["bytes=1000-"]
     assert not (tmp_path / ".file.bin.part").exists()
+
+
+def test_a_part_of_an_older_version_is_not_gone_on_with(server, tmp_path):
+    (tmp_path / ".file.bin.part").write_bytes(b"old" * 300)
+    (tmp_path / ".file.bin.part.tag").write_text('"older"')
+    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "file.bin"]
 
 
 def test_a_server_without_ranges_gives_the_whole_file_again(server, tmp_path):

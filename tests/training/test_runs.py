@@ -26,6 +26,9 @@ def quiet(line):
     pass
 
 
+SILENT = {"say": quiet, "progress": no_bar}
+
+
 def run(recipe, folder, **options):
     return run_recipe(recipe, folder, say=quiet, progress=no_bar, **options)
 
@@ -195,8 +198,38 @@ def test_folds_and_repeats(data, tmp_path):
     assert seeds["runs"] == ["seed-0", "seed-1"]
     mean = sum(seeds["dev_accuracy"]["values"]) / 2
     assert seeds["dev_accuracy"]["mean"] == pytest.approx(mean)
+    with pytest.raises(InputError, match="another recipe or other data"):
+        cross_validate(
+            dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, hidden=9)), tmp_path / "folds", 3, **SILENT
+        )
+    rare = write_csv(tmp_path / "rare.csv", [*sentences(30), ("once", "rare")])
+    with pytest.raises(InputError, match='class "rare" has 1 example'):
+        cross_validate(small_recipe(rare), tmp_path / "rare", 3, **SILENT)
     with pytest.raises(InputError, match="too few for 99 folds"):
         cross_validate(recipe, tmp_path / "many", 99, say=quiet, progress=no_bar)
+
+
+def test_no_test_row_of_a_fold_is_trained_on(data, tmp_path, monkeypatch):
+    splits = []
+
+    def watched(recipe, folder, *, split, **_):
+        splits.append(split)
+        run(recipe, folder, split=split)
+
+    monkeypatch.setattr("mtsa.training.several.run_recipe", watched)
+    cross_validate(small_recipe(data, {"name": "embedding"}, epochs=1), tmp_path / "f", 4, **SILENT)
+    tests = [{example.line for example in split.test} for split in splits]
+    assert sum(map(len, tests)) == len(set().union(*tests)) == 160
+    for split, held in zip(splits, tests, strict=True):
+        lines = [{example.line for example in part} for part in (split.train, split.dev)]
+        assert not lines[0] & lines[1]
+        assert not (lines[0] | lines[1]) & held
+        assert len(lines[0] | lines[1] | held) == 160
+
+
+def test_a_loss_that_is_no_number_stops_the_run(data, tmp_path):
+    with pytest.raises(InputError, match=r"lower training\.learning_rate"):
+        run(small_recipe(data, learning_rate=1e38, epochs=5), tmp_path / "run")
 
 
 def test_the_dev_part_is_cut_by_class(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -177,15 +178,26 @@ def encoders() -> None:
 
 
 def _texts(source: str, encoding: str | None, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
+    from mtsa.corpora import is_corpus
     from mtsa.data.readers import ENDINGS
 
     if source == "-":
         return _standard_input(encoding or "utf-8")
     if not source.strip():
         return [source]
-    if Path(source).suffix.lower() in (*ENDINGS, ".txt") or Path(source).exists():
+    ending = Path(source).suffix.lower()
+    if is_corpus(source) or ending in (*ENDINGS, ".txt") or _exists(source):
         return from_file()
+    if " " not in source and (os.sep in source or 2 <= len(ending) <= 6):
+        fail(f'"{source}" looks like a file, but there is none; a text of one word needs a space or no dot')
     return [source]
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # longer than a file name can be
+        return False
 
 
 def _standard_input(encoding: str) -> Iterator[str]:

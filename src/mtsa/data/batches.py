@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 _POOL = 50  # batches that are sorted by length together; more sorts better and shuffles less
-_LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
+LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
 
 
 def shuffled_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int) -> list[list[int]]:
@@ -18,7 +18,7 @@ def shuffled_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
         batches += [pool[first : first + size] for first in range(0, len(pool), size)]
-    if len(batches) > 1 and len(batches[-1]) < min(size, _LEAST):
+    if len(batches) > 1 and len(batches[-1]) < min(size, LEAST):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 

@@ -61,6 +61,7 @@ def get(
         with part.open("rb") as written:
             os.fsync(written.fileno())
         part.replace(target)
+        part.with_name(part.name + ".tag").unlink(missing_ok=True)
         _write_lock(folder, download, found)
     _take_out(target, download, folder)
     return target
@@ -87,7 +88,11 @@ def _fetch(url: str, part: Path, tick: Tick, tries: int, pause: float) -> None:
 def _continue(url: str, part: Path, tick: Tick) -> None:
     """Fetch what is missing of a partial file; a server that cannot continue gives the whole file again."""
     here = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={here}-"} if here else {})
+    tag = part.with_name(part.name + ".tag")  # which version of the file the part is of
+    headers = {"Range": f"bytes={here}-"} if here else {}
+    if here and tag.exists():
+        headers["If-Range"] = tag.read_text(encoding="utf-8")
+    request = urllib.request.Request(url, headers=headers)
     try:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:
@@ -101,6 +106,8 @@ def _continue(url: str, part: Path, tick: Tick) -> None:
         length = answer.headers.get("Content-Length")
         total = None if length is None else int(length) + (here if continued else 0)
         here = here if continued else 0
+        if not continued:
+            _remember(tag, answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
         with part.open("ab" if continued else "wb") as file:
             while piece := answer.read(_CHUNK):
                 file.write(piece)
@@ -108,6 +115,12 @@ def _continue(url: str, part: Path, tick: Tick) -> None:
                 tick(here, total)
     if total is not None and here != total:
         raise OSError(f"the connection broke after {here:,} of {total:,} bytes")
+
+
+def _remember(tag: Path, version: str | None) -> None:
+    tag.unlink(missing_ok=True)
+    if version and not version.startswith("W/"):
+        tag.write_text(version, encoding="utf-8")
 
 
 def _figures(locked: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from . import official, tables
 from .examples import Example, Examples, Layout
 from .source import LONGEST, InputError, at
 
+_LARGEST = 1e30  # of a target
 TABLES = ("csv", "tsv", "jsonl")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _OFFICIAL = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
@@ -62,7 +63,7 @@ def stream(path: Path, layout: Layout, *, number: bool = False, labelled: bool =
     elif layout.format == "trec":
         found = official.trec(path, layout.encoding, layout.classes)
     elif layout.format == "sst":
-        found = official.sst(path, layout.encoding, layout.classes, layout.phrases)
+        found = official.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
     else:
         found = _from_table(path, layout, labelled)
     for example in found:
@@ -89,6 +90,8 @@ def read(path: Path, layout: Layout, *, number: bool = False) -> Examples:
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
         text = tables.column(row, layout.text_column, path)
+        if labelled and not any(row.values()):
+            continue  # a spreadsheet's empty row
         if not isinstance(text, str):
             raise at(path, line, f'column "{layout.text_column}" holds {_shown(text)}; it must be a text')
         label = tables.column(row, layout.label_column, path) if labelled else None
@@ -119,10 +122,10 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
         return dataclasses.replace(example, label=str(label))
     try:
         value = float(label)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise at(path, example.line, f"the target is {_shown(label)}; regression needs a number") from None
-    if not math.isfinite(value):
-        raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number")
+    if not math.isfinite(value) or abs(value) > _LARGEST:
+        raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number, at most {_LARGEST:g}")
     return dataclasses.replace(example, label=value)
 
 

@@ -60,7 +60,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
         line, first = first, last + 1
         if fields is None:
             return
-        if not any(field.strip() for field in fields):
+        if not fields or (header is None and not any(field.strip() for field in fields)):
             continue
         if header is None:
             header = [field.strip() for field in fields]
@@ -96,8 +96,8 @@ def _json_rows(path: Path, encoding: str) -> Iterator[tuple[int, Row]]:
             continue
         try:
             value = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deeply nested"
+        except (ValueError, RecursionError) as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep, or too long a number"
             raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
         if not isinstance(value, dict):
             raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")

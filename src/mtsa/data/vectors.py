@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
                 raise at(path, number, "the line is too long for a word vector; is this a vector file?")
             if line.strip():
                 yield number, line
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise at(path, number + 1, f"the file is damaged ({error}); fetch it again") from None
 
 
@@ -136,6 +137,10 @@ def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; name a file of word vectors") from None
+    except PermissionError:
+        raise InputError(f"{path}: you may not read this file") from None
+    except (NotImplementedError, RuntimeError) as error:  # packed or locked in a way that Python does not read
+        raise InputError(f"{path}: {error}; unpack it yourself and name the text file") from None
     except zipfile.BadZipFile:
         raise InputError(f"{path} is no zip file, or a damaged one; fetch it again") from None
 
@@ -146,6 +151,8 @@ def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:
         if member not in names:
             raise InputError(f'{path} holds no "{member}"; it holds {", ".join(names)}')
         return member
+    if not names:
+        raise InputError(f"{path} is an empty archive; fetch it again")
     if len(names) != 1:
         raise InputError(
             f"{path} holds {len(names)} files ({', '.join(names)}); name one with --set vectors.member={names[0]}"

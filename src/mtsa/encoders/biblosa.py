@@ -62,7 +62,7 @@ class _Block(nn.Module):
         return mixed.reshape(B, -1, h.shape[-1])[:, :N]
 
 
-@register("biblosa", activation="elu")
+@register("biblosa")
 class BiblosaEncoder(Encoder):
     """Block self-attention: per-feature attention within blocks of tokens, then over the blocks, in both directions.
 

@@ -73,7 +73,7 @@ class Directional(nn.Module):
         return zero_padding(torch.lerp(attended, h, gate), keep)
 
 
-@register("disa", activation="elu")
+@register("disa")
 class DisaEncoder(Encoder):
     """Directional self-attention: additive scores for each feature, forward and backward.
 

@@ -21,7 +21,6 @@ class Entry:
 
     name: str
     build: type[Encoder]
-    activation: str  # what the authors use with it in pooling and head: ReLU or ELU
 
     @property
     def summary(self) -> str:
@@ -35,12 +34,12 @@ class Entry:
         return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
-def register(name: str, *, activation: str = "relu") -> Callable[[E], E]:
+def register(name: str) -> Callable[[E], E]:
     """Class decorator: make an encoder known under a name."""
 
     def add(build: E) -> E:
         assert name not in _ENCODERS, name
-        _ENCODERS[name] = Entry(name, build, activation)
+        _ENCODERS[name] = Entry(name, build)
         return build
 
     return add

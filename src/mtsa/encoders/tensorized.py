@@ -14,7 +14,7 @@ from .contract import Dense, Encoder, zero_padding
 from .registry import register
 
 
-@register("mtsa", activation="elu")
+@register("mtsa")
 class MtsaEncoder(Encoder):
     """One layer of multi-mask tensorized self-attention, in the released form or the paper's.
 

@@ -84,8 +84,8 @@ def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
     for head in range(heads):
         axes = figure.add_subplot(grid[0, head])
         image = axes.imshow(relative[head].tolist(), cmap="Blues", vmin=0, vmax=max(2.0, float(relative.max())))
-        axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=letters)
-        axes.set_yticks(places, found.words, fontsize=letters)
+        axes.set_xticks(places, found.words, rotation=60, ha="right", fontsize=letters, parse_math=False)
+        axes.set_yticks(places, found.words, fontsize=letters, parse_math=False)
         axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)
         if head == 0:
             axes.set_ylabel("this word looks at ...", fontsize=8)
@@ -94,7 +94,7 @@ def draw_attention(found: AttentionMap, path: Path, *, most: int = 4) -> None:
     if found.pooling is not None:
         axes = figure.add_subplot(grid[1, :])
         axes.bar(places, found.pooling.tolist(), color="tab:blue")
-        axes.set_xticks(places, found.words, rotation=30, ha="right", fontsize=letters)
+        axes.set_xticks(places, found.words, rotation=30, ha="right", fontsize=letters, parse_math=False)
         axes.set_ylabel("pooling", fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"answer: {found.label}", fontsize=10)

@@ -16,12 +16,12 @@ def draw_confusion(score: ClassificationScore, path: Path) -> None:
     from matplotlib import pyplot
 
     count = len(score.labels)
-    size = max(4.0, 0.55 * count + 2.0)
+    size = min(40.0, max(4.0, 0.55 * count + 2.0))
     figure, axes = pyplot.subplots(figsize=(size, size), layout="constrained")
     shares = [[cell / max(1, sum(row)) for cell in row] for row in score.confusion]
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    axes.set_xticks(range(count), score.labels, rotation=60, ha="right")
-    axes.set_yticks(range(count), score.labels)
+    axes.set_xticks(range(count), score.labels, rotation=60, ha="right", parse_math=False)
+    axes.set_yticks(range(count), score.labels, parse_math=False)
     axes.set_xlabel("answer")
     axes.set_ylabel("truth")
     axes.set_title(f"accuracy {score.accuracy:.3f}, macro-F1 {score.macro_f1:.3f}, {score.count:,} examples", fontsize=10)

@@ -95,7 +95,7 @@ class Predictor:
     def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
         """The texts of a file without need of labels: a table, an official layout, or one text on each line."""
         path, layout = self.source(data, **reading)
-        plain = path.suffix.lower() == ".txt" or layout.format == "auto"
+        plain = layout.format in ("auto", *readers.TABLES)  # an official layout is that of its files, whatever their ending
         if plain and not reading.get("format") and path.suffix.lower() not in readers.ENDINGS:
             encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
             return (text.strip() for _, text in lines(path, encoding))
@@ -130,7 +130,7 @@ class Predictor:
     def _part(self, path: Path, examples: list[Example]) -> Part:
         rows, _ = self._rows([example.text for example in examples])
         if self.run.recipe.regression:
-            return Part(rows, torch.tensor([float(example.label or 0.0) for example in examples]))
+            return Part(rows, torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64))
         number = {label: place for place, label in enumerate(self.labels)}
         for example in examples:
             if example.label not in number:

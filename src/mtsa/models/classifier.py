@@ -73,20 +73,21 @@ class MtsaForSequenceClassification(PreTrainedModel):
             unused: what other models' tokenisers add.
         """
         keep = input_ids.ne(0) if attention_mask is None else attention_mask.bool()
-        logits = self.head(self.pool(self.encoder(self.words(input_ids), keep), keep))  # [B, C]
+        raw = self.head(self.pool(self.encoder(self.words(input_ids), keep), keep))  # [B, C]
+        loss = None if labels is None else self._loss(raw, labels)
+        logits = raw
         if self.config.num_labels == 1:
             mean, deviation = self.config.target
-            logits = logits * deviation + mean  # on the scale of the training data
-        loss = None if labels is None else self._loss(logits, labels)
+            logits = raw * deviation + mean  # on the scale of the training data
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
         return SequenceClassifierOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
 
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        if logits.shape[1] > 1:
-            return F.cross_entropy(logits, labels)
-        deviation: float = self.config.target[1]
-        return F.mse_loss(logits[:, 0], labels.to(logits.dtype)) / deviation**2
+    def _loss(self, raw: Tensor, labels: Tensor) -> Tensor:
+        if raw.shape[1] > 1:
+            return F.cross_entropy(raw, labels)
+        mean, deviation = self.config.target
+        return F.mse_loss(raw[:, 0], ((labels - mean) / deviation).to(raw.dtype))
 
 
 def _with_dropout(config: MtsaConfig) -> dict[str, Any]:

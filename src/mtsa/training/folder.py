@@ -73,10 +73,13 @@ def open_run(folder: Path) -> Run:
     quiet()
     recipe = load_recipe(str(folder / RECIPE))
     try:
-        model = MtsaForSequenceClassification.from_pretrained(folder)
+        loaded: Any = MtsaForSequenceClassification.from_pretrained(folder, output_loading_info=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
         raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None
+    model, told = loaded
+    if told["missing_keys"] or told["unexpected_keys"]:
+        raise InputError(f"{folder}: model.safetensors does not hold the weights that config.json asks for; train again")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return Run(folder, recipe, model.eval(), tokenizer)
@@ -114,7 +117,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         entries = None
-    known = isinstance(entries, dict) and {"config.json", "model.safetensors", RECIPE} <= entries.keys()
+    known = isinstance(entries, dict) and {"config.json", "model.safetensors", "tokenizer.json", RECIPE} <= entries.keys()
     if not known or any(Path(name).name != name for name in entries):
         raise InputError(f"{path} is no manifest of a run; restore it, or train again")
     found: dict[str, Any] = entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -178,7 +179,7 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
         for example in getattr(split, part):
             if str(example.label) not in counts:
                 raise InputError(f'{name}, line {example.line}: label "{example.label}" does not occur in the training data')
-    return sorted(counts, key=lambda label: (0, int(label), "") if label.lstrip("-").isdecimal() else (1, 0, label))
+    return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))
 
 
 def _vectors(recipe: Recipe, words: list[str], tick: Callable[[int], None]) -> vectors.Vectors:
@@ -193,7 +194,7 @@ def _vectors(recipe: Recipe, words: list[str], tick: Callable[[int], None]) -> v
 def _numbered(recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: list[Example]) -> tuple[Part, int]:
     rows, cut_off = tokens.numbers(tokenizer, [example.text for example in examples], recipe.tokens.longest)
     if recipe.regression:
-        return Part(rows, torch.tensor([float(example.label or 0.0) for example in examples])), cut_off
+        return Part(rows, torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)), cut_off
     number = {label: place for place, label in enumerate(labels)}
     return Part(rows, torch.tensor([number[str(example.label)] for example in examples])), cut_off
 

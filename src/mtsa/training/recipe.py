@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import types
 import typing
@@ -221,6 +222,8 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{source}: {place} is {value}; it must be a finite number")
     if wrong:
         names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
         raise InputError(f"{source}: {place} is {value!r}; it must be {names.get(kind, 'a section')}")
@@ -245,6 +248,8 @@ def _check(recipe: Recipe, source: str) -> None:
         ("vectors.width", recipe.vectors.width, recipe.vectors.width > 0, "above 0"),
         ("training.batch", training.batch, training.batch > 0, "above 0"),
         ("training.learning_rate", training.learning_rate, training.learning_rate > 0, "above 0"),
+        ("training.seed", training.seed, training.seed < 2**32, "below 4,294,967,296"),
+        ("vectors.unseen", recipe.vectors.unseen, recipe.vectors.unseen >= 0, "at least 0"),
         ("training.epochs", training.epochs, training.epochs > 0, "above 0"),
         *((f"training.{key}", getattr(training, key), getattr(training, key) >= 0, "at least 0")
           for key in ("steps", "warmup", "l2", "clip", "evaluate_every", "patience", "seed")),

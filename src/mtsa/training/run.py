@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import torch
 import torch.distributed as dist
 from transformers import TrainerCallback
 
-from mtsa.data.batches import padding_share, shuffled_batches
+from mtsa.data.batches import LEAST, padding_share, shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
@@ -76,9 +77,14 @@ def run_recipe(
     quiet()
     begun = time.perf_counter()
     first = is_first()
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > min(recipe.training.batch, LEAST):
+        raise InputError(
+            f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch"
+        )
     tell = say if first else lambda line: None
     own = split or read_split(recipe)
-    sources = _sources(recipe, own)
+    sources = sources_of(recipe, own)
     last = _find(folder, recipe, sources)
     with progress("reading vectors", None) as bar:
         prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
@@ -156,14 +162,18 @@ def _finish(
     return Outcome(folder, dev, test, best, reached, seconds)
 
 
-def _sources(recipe: Recipe, split: Split) -> dict[str, Any]:
+def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     """What the run is made of, so that another day's run can tell whether it is the same."""
     counts = {part: len(getattr(split, part)) for part in ("train", "dev", "test")}
     files = {}
     for name in (recipe.data.train, recipe.data.dev, recipe.data.test, recipe.vectors.file):
         if name and Path(name).is_file():
             files[name] = fingerprint(Path(name))
-    return {"examples": counts, "files": files}
+    digest = hashlib.sha256()
+    for part in ("train", "dev", "test"):
+        for example in getattr(split, part):
+            digest.update(f"{part}\0{example.text}\0{example.label}\n".encode("utf-8", "replace"))
+    return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
 
 
 def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
@@ -183,7 +193,9 @@ def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
         return found[-1]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder with --out")
-    if folder.is_dir() and any(entry.name not in (_CHECKPOINTS, _SOURCES, RECIPE) for entry in folder.iterdir()):
+    if folder.is_dir() and any(
+        entry.name not in (_CHECKPOINTS, _SOURCES, RECIPE, "tensorboard") for entry in folder.iterdir()
+    ):
         raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
     return None
 

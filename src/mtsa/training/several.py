@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import torch
 from mtsa.data.source import InputError
 from mtsa.files import write_json
 
-from .folder import MANIFEST
+from .folder import MANIFEST, RECIPE
 from .prepare import Split, cut, read_split
-from .recipe import Recipe
-from .run import Progress, run_recipe
+from .recipe import Recipe, to_toml
+from .run import Progress, run_recipe, sources_of
 
 SUMMARY = "summary.json"
 
@@ -34,7 +35,9 @@ def repeat(recipe: Recipe, folder: Path, count: int, *, say: Callable[[str], Non
 def cross_validate(
     recipe: Recipe, folder: Path, folds: int, *, say: Callable[[str], None], progress: Progress
 ) -> dict[str, Any]:
-    """k-fold cross-validation: shuffled once by the seed; each fold is the test part once, a dev part is cut from the rest.
+    """k-fold cross-validation: shuffled by the seed, dealt out by class; each fold is the test part once.
+
+    A dev part is cut from the rest.
 
     Raises:
         InputError: a recipe with dev or test files, or fewer examples than folds.
@@ -46,9 +49,15 @@ def cross_validate(
     if len(examples) < 2 * folds:
         raise InputError(f"{len(examples)} examples are too few for {folds} folds")
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
+    if not recipe.regression:
+        counts = Counter(str(example.label) for example in examples)
+        label, least = min(counts.items(), key=lambda item: item[1])
+        if least < 3:
+            raise InputError(f'class "{label}" has {least} example{"" if least == 1 else "s"}; folds need at least 3 of each')
+        order.sort(key=lambda place: str(examples[place].label))  # each fold gets its share of each class
     parts: list[tuple[str, Recipe, Split | None]] = []
     for number in range(folds):
-        held = set(order[number * len(order) // folds : (number + 1) * len(order) // folds])
+        held = set(order[number::folds])
         test = [examples[place] for place in sorted(held)]
         rest = [examples[place] for place in range(len(examples)) if place not in held]
         train, dev = cut(rest, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
@@ -56,12 +65,26 @@ def cross_validate(
     return _all(parts, folder, say, progress)
 
 
+def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
+    """A finished run counts for this recipe and these examples alone.
+
+    Raises:
+        InputError: it was another recipe, or other data.
+    """
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    same = (folder / RECIPE).read_text(encoding="utf-8") == to_toml(recipe)
+    if not same or record["sources"] != sources_of(recipe, split or read_split(recipe)):
+        raise InputError(f"{folder} holds a run of another recipe or other data; name another folder with --out")
+
+
 def _all(
     parts: list[tuple[str, Recipe, Split | None]], folder: Path, say: Callable[[str], None], progress: Progress
 ) -> dict[str, Any]:
     figures: dict[str, list[float]] = {}
     for name, recipe, split in parts:
-        if not (folder / name / MANIFEST).exists():
+        if (folder / name / MANIFEST).exists():
+            _check_same(folder / name, recipe, split)
+        else:
             say(f"{name}:")
             run_recipe(recipe, folder / name, say=say, progress=progress, split=split)
         metrics = json.loads((folder / name / "metrics.json").read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mtsa.data.batches import padded, shuffled_batches
+from mtsa.data.source import InputError
 from mtsa.models.answers import answers
 from mtsa.models.classifier import MtsaForSequenceClassification
 
@@ -131,6 +132,9 @@ class RecipeTrainer(Trainer):
         """This process's part of (sum over the global batch) / (its size); the processes' gradients are averaged."""
         outputs = model(**inputs)
         loss = outputs.loss
+        if not torch.isfinite(loss):
+            step = self.state.global_step + 1
+            raise InputError(f"the loss is no finite number any more at step {step}; lower training.learning_rate")
         if self.args.world_size > 1:
             here = torch.tensor(float(len(inputs["labels"])), device=loss.device)
             everywhere = here.clone()
