@@ -6,6 +6,7 @@ import torch
 from mtsa.encoders import build_encoder, encoder_names, find_encoder
 from mtsa.encoders.biblosa import block_length
 from mtsa.encoders.multihead import sinusoid
+from mtsa.masks import NoSelf, Window
 
 SMALL = {
     "mtsa": {"head_dim": 5},
@@ -240,3 +241,49 @@ def test_gates_of_recurrent_encoders_start_open():
     for name in ("bias_ih_l0", "bias_ih_l0_reverse"):
         assert getattr(lstm, name).tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10  # input, forget, cell, output
         assert getattr(gru, name).tolist() == [1.0] * 10 + [0.0] * 5  # reset, update, new
+
+
+def test_convolutional_encoders_equal_their_equations():
+    conv = torch.nn.functional.conv1d
+    multi = made("multi_cnn", SMALL["multi_cnn"])
+    x, keep = batch(6, padded=9)
+    zeros = torch.zeros(1, 2, WIDTH)
+    around = {3: (1, 1), 4: (1, 2), 5: (2, 2)}
+    parts = []
+    for part, (before, after) in zip(multi.parts, around.values(), strict=True):
+        padded = torch.cat([zeros[:, :before], x[:, :6], zeros[:, :after]], 1).transpose(1, 2)
+        parts.append(conv(padded, part.weight, part.bias).relu())
+    torch.testing.assert_close(multi(x, keep)[:, :6], torch.cat(parts, 1).transpose(1, 2))
+    layered = made("hierarchical_cnn", SMALL["hierarchical_cnn"])
+    h = x[:, :6]
+    for number, layer in enumerate(layered.layers):
+        side = torch.zeros(1, 2, h.shape[2])
+        a, b = (
+            conv(torch.cat([side, h, side], 1).transpose(1, 2), layer.weight, layer.bias).relu().transpose(1, 2).chunk(2, -1)
+        )
+        h = a * torch.sigmoid(b) + (h if number > 0 else 0)
+    torch.testing.assert_close(layered(x, keep)[:, :6], h)
+
+
+def test_a_stacked_layer_feeds_forward_first_and_normalises_after():
+    encoder = made("stacked_mtsa", {**SMALL["stacked_mtsa"], "layers": 1})
+    x, keep = batch(6)
+    (layer,) = encoder.layers
+    h = encoder.enter.linear(x)
+    fed = layer.narrow.linear(layer.widen.linear(h).relu())
+    h = torch.nn.functional.layer_norm(h + fed, (12,))
+    h = torch.nn.functional.layer_norm(h + layer.attention(h, keep), (12,))
+    torch.testing.assert_close(encoder(x, keep), h)
+
+
+def test_options_reach_the_attention_layer():
+    options = {
+        "masks": "window(2), noself",
+        "activation": "tanh",
+        "scales": ("identity", "logsigmoid"),
+        "attention_dropout": 0.3,
+    }
+    layer = build_encoder("mtsa", WIDTH, head_dim=5, dropout=0.2, **options).attention
+    assert layer.masks == (Window(2), NoSelf())
+    assert (layer.activation, layer.token_scale, layer.source_scale) == ("tanh", "identity", "logsigmoid")
+    assert (layer.dense_dropout, layer.attention_dropout) == (0.2, 0.3)
