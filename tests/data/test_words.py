@@ -95,6 +95,16 @@ def test_damaged_and_ambiguous_archives(tmp_path):
     (tmp_path / "bad.zip").write_bytes(b"no zip")
     with pytest.raises(InputError, match="no zip file"):
         vectors.read_vectors(tmp_path / "bad.zip", {"the"})
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
+        pass
+    with pytest.raises(InputError, match="an empty archive"):
+        vectors.read_vectors(tmp_path / "empty.zip", {"the"})
+    locked = bytearray(packed(tmp_path, ".zip").read_bytes())
+    locked[6] |= 1  # the flag of encryption, in the entry and in the directory
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "locked.zip").write_bytes(locked)
+    with pytest.raises(InputError, match=r"v\.txt is encrypted"):
+        vectors.read_vectors(tmp_path / "locked.zip", {"the"})
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", GLOVE)
         archive.writestr("b.txt", GLOVE)

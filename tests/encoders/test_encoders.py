@@ -99,10 +99,15 @@ def test_gradients_reach_every_parameter_and_no_padding(name, options):
             assert value.grad.abs().sum() > 0, label
 
 
-@every
+DROPPING = [case for case in CASES if "dropout" in find_encoder(case.values[0]).options]
+
+
+def test_every_encoder_with_weights_has_dropout():
+    assert {case.values[0] for case in DROPPING} == set(encoder_names()) - {"embedding"}
+
+
+@pytest.mark.parametrize(("name", "options"), DROPPING)
 def test_dropout_works_in_training_alone(name, options):
-    if "dropout" not in find_encoder(name).options:
-        pytest.skip(f"{name} has no dropout")
     encoder = made(name, {**options, "dropout": 0.5})
     x, keep = batch(11, 7)
     plain = encoder(x, keep)

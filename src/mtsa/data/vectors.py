@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -125,7 +126,7 @@ def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
 def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
     try:
         if path.suffix.lower() == ".zip":
-            with zipfile.ZipFile(path) as archive, archive.open(_member(path, archive, member)) as inner:
+            with zipfile.ZipFile(path) as archive, _inside(path, archive, member) as inner:
                 yield io.BufferedReader(inner)  # type: ignore[type-var]
         elif path.suffix.lower() == ".gz":
             with gzip.open(path, "rb") as packed:
@@ -139,10 +140,18 @@ def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
         raise InputError(f"{path} is a folder; name a file of word vectors") from None
     except PermissionError:
         raise InputError(f"{path}: you may not read this file") from None
-    except (NotImplementedError, RuntimeError) as error:  # packed or locked in a way that Python does not read
-        raise InputError(f"{path}: {error}; unpack it yourself and name the text file") from None
     except zipfile.BadZipFile:
         raise InputError(f"{path} is no zip file, or a damaged one; fetch it again") from None
+
+
+def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
+    name = _member(path, archive, member)
+    try:
+        return archive.open(name)
+    except (NotImplementedError, RuntimeError):  # what zipfile raises for a compression it does not know, or a password
+        raise InputError(
+            f"{path}: {name} is encrypted or packed in an unknown way; unpack it and name the text file"
+        ) from None
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:

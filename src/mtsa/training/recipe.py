@@ -27,20 +27,13 @@ SCHEDULES = ("constant", "linear")
 
 
 @dataclass(frozen=True)
-class Data:
-    """Which files, and how to read them."""
+class Data(Layout):
+    """Which files, and how to read them: the keys of a layout (`phrases` in training alone), and these."""
 
     train: str = ""  # a file, or "corpus:questions" for the embedded corpus
     dev: str = ""  # empty: a part of the training data
     test: str = ""  # evaluated once, at the end; empty: none
     dev_share: float = 0.1  # of the training data, where there is no dev file
-    format: str = "auto"
-    encoding: str = "auto"
-    text_column: str = "text"
-    label_column: str = "label"
-    delimiter: str = ","
-    classes: int = 0
-    phrases: bool = False  # of sst, in training alone
 
 
 @dataclass(frozen=True)
@@ -104,8 +97,7 @@ class Recipe:
     @property
     def layout(self) -> Layout:
         """How the files are read."""
-        known = {name.name for name in dataclasses.fields(Layout)}
-        return Layout(**{key: value for key, value in dataclasses.asdict(self.data).items() if key in known})
+        return Layout(**{key.name: getattr(self.data, key.name) for key in dataclasses.fields(Layout)})
 
     @property
     def encoder_options(self) -> dict[str, Any]:
