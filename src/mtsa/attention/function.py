@@ -5,6 +5,8 @@ Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from . import problem as problems
 from .backends import Choice, choose
 from .guard import Watch
 from .mask_choice import MaskChoice
+from .precision import in_double
 from .problem import Problem
 from .scales import Scale
 
@@ -117,6 +120,9 @@ def run(choice: Choice, problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Te
             return run(choice, problem, q, k, v, s)
     if 0 in (*q.shape[:3], *v.shape):
         return _nothing(q, k, v, s)
+    if in_double(problem, q, k, v, s):
+        double = (tensor.double() for tensor in (q, k, v, s))
+        return run(choice, replace(problem, dtype=torch.float64), *double).to(problem.dtype)
     needs_grad = any(tensor.requires_grad for tensor in (q, k, v, s))
     watched = choice.backend.factored and problem.dropout_p == 0 and needs_grad
     if not (watched and torch.is_grad_enabled()):
