@@ -138,7 +138,19 @@ def test_the_mechanism_imports_torch_and_itself_alone():
                 assert module.split(".")[0] in known
 
 
-ROOMS = ("attention", "encoders", "data", "corpora", "models", "scoring", "training", "inference", "bench", "cli")
+ROOMS = (
+    "attention",
+    "encoders",
+    "data",
+    "corpora",
+    "models",
+    "scoring",
+    "training",
+    "experiments",
+    "inference",
+    "bench",
+    "cli",
+)
 DOORS = {"names", "files", "machine", "masks"}  # small modules that every room may use
 
 

@@ -10,6 +10,7 @@ import typer
 from .bench import bench
 from .data import data
 from .shell import counter, fail
+from .table import table
 from .work import add_work
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
 add_work(app)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
+app.add_typer(table, name="table")
 
 
 def _version(wanted: bool) -> None:

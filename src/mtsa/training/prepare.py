@@ -56,6 +56,7 @@ class Prepared:
     found: dict[str, Tensor]  # their vectors in the file
     frozen: Tensor
     remarks: list[str] = field(default_factory=list)
+    repeated: list[bool] = field(default_factory=list)  # which test texts stand in the training or dev data too
 
     def model(self) -> MtsaForSequenceClassification:
         """The model to start from: drawn from the recipe's seed, then given the vectors of the file."""
@@ -166,7 +167,19 @@ def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda c
                 remarks.append(f"{name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
     remarks += _coverage(recipe, split, words, loaded)
     config = _config(recipe, labels, len(words), loaded, parts["train"])
-    return Prepared(recipe, labels, tokenizer, config, parts, words, loaded.wanted, loaded.other_rows, remarks)
+    return Prepared(
+        recipe, labels, tokenizer, config, parts, words, loaded.wanted, loaded.other_rows, remarks, repeated(split)
+    )
+
+
+def repeated(split: Split) -> list[bool]:
+    """For each test text, whether it stands in the training or dev data too, but for case and spaces."""
+
+    def plain(example: Example) -> str:
+        return " ".join(example.text.casefold().split())
+
+    known = {plain(example) for example in (*split.train, *split.dev)}
+    return [plain(example) in known for example in split.test]
 
 
 def _labels(recipe: Recipe, split: Split) -> list[str]:

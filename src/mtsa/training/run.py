@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
 from .prepare import Prepared, Split, prepare, read_split
 from .recipe import Recipe, to_toml
-from .score import PartScore, score_part
+from .score import PartScore, score_part, score_where
 from .trainer import RecipeTrainer, curve, steps_of
 
 _CHECKPOINTS = "checkpoints"
@@ -47,6 +46,7 @@ class Outcome:
     folder: Path
     dev: PartScore
     test: PartScore | None
+    unseen: PartScore | None  # the test part without texts that stand in the training or dev data, if there are such
     best_step: int
     steps: int
     seconds: float
@@ -75,7 +75,6 @@ def run_recipe(
         InputError: bad data, or a folder that holds something else.
     """
     quiet()
-    begun = time.perf_counter()
     first = is_first()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > min(recipe.training.batch, LEAST):
@@ -110,7 +109,7 @@ def run_recipe(
         if last is None or not trainer.restore(last):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     best = trainer.load_best()
-    outcome = _finish(prepared, trainer, folder, sources, best, time.perf_counter() - begun, write=first)
+    outcome = _finish(prepared, trainer, folder, sources, best, write=first)
     if dist.is_initialized():
         dist.barrier()
     return outcome
@@ -130,18 +129,17 @@ def _finish(
     folder: Path,
     sources: dict[str, Any],
     best: int,
-    seconds: float,
     *,
     write: bool,
 ) -> Outcome:
-    model = trainer.classifier
-    dev, *rest = (
-        score_part(answers(model, prepared.parts[part].rows), prepared.parts[part], prepared.labels)
-        for part in ("dev", "test")
-        if part in prepared.parts
-    )
-    test = rest[0] if rest else None
-    reached = trainer.state.global_step
+    model, parts, labels = trainer.classifier, prepared.parts, prepared.labels
+    dev, test, unseen = score_part(answers(model, parts["dev"].rows), parts["dev"], labels), None, None
+    if "test" in parts:
+        found = answers(model, parts["test"].rows)
+        test = score_part(found, parts["test"], labels)
+        if any(prepared.repeated) and not all(prepared.repeated):
+            unseen = score_where(found, parts["test"], labels, [not known for known in prepared.repeated])
+    reached, seconds = trainer.state.global_step, trainer.seconds
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
         record = {
@@ -156,10 +154,12 @@ def _finish(
             "dev_curve": curve(trainer.state),
         }
         metrics = {"dev": dev.as_json()} | ({"test": test.as_json()} if test else {})
+        if unseen is not None:  # the same answers, without the texts that training has seen
+            metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         write_run(folder, prepared.recipe, model, prepared.tokenizer, {"metrics": metrics, "record": record})
         shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
         (folder / _SOURCES).unlink(missing_ok=True)
-    return Outcome(folder, dev, test, best, reached, seconds)
+    return Outcome(folder, dev, test, unseen, best, reached, seconds)
 
 
 def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:

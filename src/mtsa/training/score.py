@@ -39,6 +39,12 @@ class PartScore:
         return {**self.figures.as_json(), "loss": self.loss}
 
 
+def score_where(answers: Tensor, part: Part, labels: list[str], wanted: list[bool]) -> PartScore:
+    """Score the answers to those examples of a part that are wanted."""
+    places = [place for place, want in enumerate(wanted) if want]
+    return score_part(answers[places], Part([part.rows[place] for place in places], part.labels[places]), labels)
+
+
 def score_part(answers: Tensor, part: Part, labels: list[str]) -> PartScore:
     """Score answers [n, C] against a part."""
     if not labels:

@@ -35,7 +35,19 @@ def repeat(recipe: Recipe, folder: Path, count: int, *, say: Callable[[str], Non
 def cross_validate(
     recipe: Recipe, folder: Path, folds: int, *, say: Callable[[str], None], progress: Progress
 ) -> dict[str, Any]:
-    """k-fold cross-validation: shuffled by the seed, dealt out by class; each fold is the test part once.
+    """k-fold cross-validation; runs that are done are not run again.
+
+    Raises:
+        InputError: as `folds_of`.
+    """
+    parts: list[tuple[str, Recipe, Split | None]] = []
+    for number, split in enumerate(folds_of(recipe, folds), 1):
+        parts.append((f"fold-{number:02d}", recipe, split))
+    return _all(parts, folder, say, progress)
+
+
+def folds_of(recipe: Recipe, folds: int) -> list[Split]:
+    """The recipe's examples, shuffled by its seed and dealt out by class; each fold is the test part once.
 
     A dev part is cut from the rest.
 
@@ -55,14 +67,14 @@ def cross_validate(
         if least < 3:
             raise InputError(f'class "{label}" has {least} example{"" if least == 1 else "s"}; folds need at least 3 of each')
         order.sort(key=lambda place: str(examples[place].label))  # each fold gets its share of each class
-    parts: list[tuple[str, Recipe, Split | None]] = []
+    splits = []
     for number in range(folds):
         held = set(order[number::folds])
         test = [examples[place] for place in sorted(held)]
         rest = [examples[place] for place in range(len(examples)) if place not in held]
         train, dev = cut(rest, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
-        parts.append((f"fold-{number + 1:02d}", recipe, Split(train, dev, test, [])))
-    return _all(parts, folder, say, progress)
+        splits.append(Split(train, dev, test, []))
+    return splits
 
 
 def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:

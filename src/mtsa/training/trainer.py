@@ -7,6 +7,7 @@ its size; L2 on matrices alone; checkpoints that appear whole; no pickled argume
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerContr
 
 from mtsa.data.batches import padded, shuffled_batches
 from mtsa.data.source import InputError
+from mtsa.files import write_json
 from mtsa.models.answers import answers
 from mtsa.models.classifier import MtsaForSequenceClassification
 
@@ -29,6 +31,7 @@ from .recipe import Recipe
 from .score import score_part
 
 WEIGHTS = "weights.safetensors"
+_SPENT = "seconds.json"
 _STATE = "trainer_state.json"
 _FROZEN = "words.frozen"  # never changes in training, so no checkpoint holds it
 
@@ -99,6 +102,7 @@ class RecipeTrainer(Trainer):
         tensorboard: Path | None = None,
     ) -> None:
         self.classifier = model
+        self.begun, self.spent = time.perf_counter(), 0.0
         self.recipe, self.train_part, self.dev_part, self.labels, self.folder = recipe, train, dev, labels, folder
         epoch = len(shuffled_batches(train.lengths, recipe.training.batch, seed=0, epoch=0))
         super().__init__(
@@ -109,6 +113,11 @@ class RecipeTrainer(Trainer):
         )
         self.remove_callback(PrinterCallback)
         self.add_callback(_Stops(recipe.training.patience))
+
+    @property
+    def seconds(self) -> float:
+        """Time spent so far, that of the sessions before this one included."""
+        return self.spent + time.perf_counter() - self.begun
 
     # Data
 
@@ -163,6 +172,7 @@ class RecipeTrainer(Trainer):
             state = {name: value.contiguous() for name, value in self.classifier.state_dict().items() if name != _FROZEN}
             save_file(state, partial / WEIGHTS)
             self.state.save_to_json(str(partial / _STATE))
+            write_json(partial / _SPENT, self.seconds)
         self._together()
         self._save_optimizer_and_scheduler(str(partial))
         self._save_rng_state(str(partial))
@@ -184,12 +194,13 @@ class RecipeTrainer(Trainer):
     def load_best(self) -> int:
         """Bring back the weights of the best checkpoint; the step they are from."""
         self._together()
-        load_weights(self.classifier, checkpoints.checkpoint(self.folder, self._best_step()))
+        self._load_from_checkpoint(str(checkpoints.checkpoint(self.folder, self._best_step())))
         return self._best_step()
 
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
         self.state = TrainerState.load_from_json(str(folder / _STATE))
+        self.spent = float(json.loads((folder / _SPENT).read_text(encoding="utf-8")))
         return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
 
 
@@ -197,10 +208,16 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimiser: L2 on matrices, none on biases, norms and word vectors."""
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    punished = {name for name, value in trained if _is_weight(name, value)}
+    words = {name for name, _ in trained if name.startswith("words.")}
+    punished = {name for name, value in trained if _is_weight(name, value)} - words
     groups = [
         {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2},
-        {"params": [value for name, value in trained if name not in punished], "weight_decay": 0.0},
+        {"params": [value for name, value in trained if name not in punished | words], "weight_decay": 0.0},
+        {
+            "params": [value for name, value in trained if name in words],
+            "weight_decay": 0.0,
+            "lr": training.learning_rate * recipe.vectors.rate,
+        },
     ]
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":
@@ -210,7 +227,7 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def _is_weight(name: str, value: Tensor) -> bool:
-    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1] and not name.startswith("words.")
+    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1]
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:

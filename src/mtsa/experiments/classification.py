@@ -1,0 +1,227 @@
+"""The sentence-classification table: its data sets with their protocols, its rows, and the units they fall into."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.source import InputError
+from mtsa.names import nearest
+from mtsa.training.folder import MANIFEST
+from mtsa.training.prepare import Split, check_there, read_split
+from mtsa.training.recipe import Recipe, make_recipe, to_toml
+from mtsa.training.run import Progress, run_recipe
+from mtsa.training.several import folds_of
+from mtsa.training.start import make
+
+from .rivals import RIVALS, rival_figures
+from .units import Unit
+
+NAME = "classification"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a data set is measured: over folds, or with several seeds on its own test part."""
+
+    name: str
+    files: tuple[tuple[str, str], ...]  # (key of [data], file in the data folder)
+    folds: int = 0
+    seeds: int = 0
+
+    @property
+    def units(self) -> int:
+        """How many runs make one cell of the table."""
+        return self.folds or self.seeds
+
+    def unit(self, number: int) -> str:
+        """The name of a unit, from 0."""
+        return f"fold-{number + 1:02d}" if self.folds else f"seed-{number}"
+
+
+_SST = (("train", "train.txt"), ("dev", "dev.txt"), ("test", "test.txt"))
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("cr", (("train", "cr.all"),), folds=10),
+        Protocol("mpqa", (("train", "mpqa.all"),), folds=10),
+        Protocol("subj", (("train", "subj.all"),), folds=10),
+        Protocol("trec", (("train", "trec.train"), ("test", "trec.test")), seeds=5),
+        Protocol("sst5", _SST, seeds=5),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: an encoder at a size, or a rival."""
+
+    name: str
+    about: str
+    encoder: str = ""  # empty: a rival
+    options: tuple[tuple[str, Any], ...] = ()  # over those of the `cpu` recipes
+    paper: str = ""  # what the paper calls it
+    most: tuple[tuple[str, int], ...] = ()  # (data set, units that are planned where not all are)
+
+    def planned(self, protocol: Protocol) -> int:
+        """How many units of a protocol this row has."""
+        return dict(self.most).get(protocol.name, protocol.units)
+
+
+_ONCE = tuple((name, 1) for name in PROTOCOLS)
+ROWS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        Row("mtsa", "two heads of 150", "mtsa", paper="MTSA"),
+        Row("mtsa-wide", "two heads of 300, the paper's width", "mtsa", (("head_dim", 300),), "MTSA", _ONCE),
+        Row("bilstm", "150 in each direction", "bilstm", paper="Bi-LSTM", most=(("sst5", 1),)),
+        Row("multihead", "4 heads", "multihead", paper="Multi-head", most=(("sst5", 1),)),
+        Row("disa", "150 in each direction", "disa", paper="DiSA", most=(("sst5", 1), ("subj", 0))),
+        Row("biblosa", "150 in each direction", "biblosa", paper="Bi-BloSA", most=(("sst5", 1), ("subj", 0))),
+        Row("tfidf", "TF-IDF of words and word pairs, logistic regression", most=(("sst5", 1), ("trec", 1))),
+        Row("fasttext", "fastText, 25 epochs, word pairs", most=(("sst5", 1),)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files are."""
+
+    data: Path
+    vectors: Path | None = None  # None: GloVe as `mtsa data get glove.6B` leaves it in the data folder
+
+    def file(self, name: str) -> Path:
+        """A file of the data folder, or of a folder `sst` in it."""
+        inner = self.data / "sst" / name
+        return inner if inner.exists() else self.data / name
+
+
+@dataclass(frozen=True)
+class Trained(Unit):
+    """One of our models, trained by the `cpu` recipe of its data set."""
+
+    protocol: Protocol
+    kind: Row
+    number: int
+    places: Places
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of the run."""
+        return _recipe(self.protocol, self.places, self.kind, self.number)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        table = tomllib.loads(to_toml(self.recipe))
+        for section, key in (("data", "train"), ("data", "dev"), ("data", "test"), ("vectors", "file")):
+            table[section][key] = Path(table[section][key]).name
+        return {**table, "folds": self.protocol.folds}
+
+    def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
+        table = {key: value for key, value in settings.items() if key != "folds"}
+        return {**tomllib.loads(to_toml(make_recipe(table, [], "the record"))), "folds": settings.get("folds")}
+
+    @property
+    def files(self) -> dict[str, Path]:
+        data, vectors = self.recipe.data, self.recipe.vectors.file
+        return {Path(name).name: Path(name) for name in (data.train, data.dev, data.test, vectors) if name}
+
+    def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
+        if not (folder / MANIFEST).exists():
+            split = _split(self.protocol, self.places, self.number)
+            run_recipe(self.recipe, folder, say=lambda line: None, progress=_labelled(self, progress), split=split)
+        record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        test = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["test"]
+        kept = {key: value for key, value in test.items() if not isinstance(value, list)}
+        examples = record.pop("sources")["examples"]
+        return {**record, "examples": examples, "test_evaluations": [kept]}
+
+
+@dataclass(frozen=True)
+class Rival(Unit):
+    """What people would use instead, on the same split."""
+
+    protocol: Protocol
+    kind: Row
+    number: int
+    places: Places
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        names = [name for _, name in self.protocol.files]
+        return {**RIVALS[self.kind.name].settings, "files": names, "folds": self.protocol.folds, "seed": self.number}
+
+    @property
+    def files(self) -> dict[str, Path]:
+        return {name: self.places.file(name) for _, name in self.protocol.files}
+
+    def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
+        with progress(f"{self.dataset} {self.row} {self.name}", None):
+            split = _split(self.protocol, self.places, self.number, phrases=RIVALS[self.kind.name].phrases)
+            return rival_figures(self.kind.name, split, self.number)
+
+
+def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: int = 0) -> list[Unit]:
+    """The units of the chosen cells: first one of every cell, then the second of every cell, and so on.
+
+    Args:
+        datasets: their names; all when empty.
+        rows: their names; all when empty.
+        places: where the files are.
+        most: units of a cell; 0 for as many as planned.
+
+    Raises:
+        InputError: an unknown name, or a file that is not there.
+    """
+    for given, known, what in ((datasets, PROTOCOLS, "data set"), (rows, ROWS, "row")):
+        for name in given:
+            if name not in known:
+                raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
+    protocols, kinds = [PROTOCOLS[name] for name in datasets or PROTOCOLS], [ROWS[name] for name in rows or ROWS]
+    found = list(_units(protocols, kinds, places, most))
+    for path in {file for unit in found for file in unit.files.values()}:
+        check_there(str(path))
+    return found
+
+
+def _units(protocols: list[Protocol], rows: list[Row], places: Places, most: int) -> Iterator[Unit]:
+    for number in range(max(protocol.units for protocol in protocols)):
+        for protocol in protocols:
+            for row in rows:
+                if number < min(row.planned(protocol), most or protocol.units):
+                    kind = Trained if row.encoder else Rival
+                    yield kind(NAME, protocol.name, row.name, protocol.unit(number), protocol, row, number, places)
+
+
+def _recipe(protocol: Protocol, places: Places, row: Row | None, number: int) -> Recipe:
+    """The `cpu` recipe of a data set with the row's encoder, and `number` as its seed."""
+    settings = [f"encoder.{key}={value}" for key, value in row.options] if row else []
+    if places.vectors is not None:
+        settings.append('vectors.member=""')
+    vectors = places.vectors or places.file("glove.6B.zip")
+    files = {key: str(places.file(name)) for key, name in protocol.files}
+    encoder = row.encoder if row else None
+    return make(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=str(vectors), seed=number, settings=settings)
+
+
+def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = True) -> Split:
+    """The examples of a unit, the same for every row: folds are those of seed 0, dev parts are cut by the unit's number.
+
+    Without `phrases`, a training set of trees gives whole sentences alone.
+    """
+    if protocol.folds:
+        return folds_of(_recipe(protocol, places, None, 0), protocol.folds)[number]
+    recipe = _recipe(protocol, places, None, number)
+    data = recipe.data if phrases else dataclasses.replace(recipe.data, phrases=False)
+    return read_split(dataclasses.replace(recipe, data=data))
+
+
+def _labelled(unit: Unit, progress: Progress) -> Progress:
+    """Progress that says which unit it is of."""
+    return lambda note, total: progress(f"{unit.dataset} {unit.row} {unit.name}: {note}", total)

@@ -1,0 +1,150 @@
+"""The experiment runner: says what it will cost, runs unit after unit, records each as it ends, goes on after a stop.
+
+A record appears whole or not at all, when its unit has ended; a unit with a record is never run again. Several runners may
+share a folder: a unit under way is locked by the process that runs it, and the lock goes with the process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.source import InputError
+from mtsa.files import write_json
+from mtsa.training.run import Progress
+
+from .records import check_record, read_record
+from .units import Unit
+
+try:
+    import fcntl
+except ImportError:  # Windows: one runner at a time
+    fcntl = None  # type: ignore[assignment]
+
+_WORK = ".work"
+_ASSUMED = 120.0  # seconds of a unit when nothing like it has a record
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a runner left undone."""
+
+    units: list[Unit]
+    seconds: float  # estimated
+
+
+def run_units(
+    units: Sequence[Unit],
+    folder: Path,
+    *,
+    minutes: float | None,
+    say: Callable[[str], None],
+    progress: Progress,
+) -> Left:
+    """Run the units that have no record; stop before one that would not end within the minutes.
+
+    Raises:
+        InputError: bad data, or a record of other settings or other data in the folder.
+    """
+    waiting = _pending(units, folder)
+    say(_cost(units, waiting, folder))
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    left, busy = [], []
+    for unit in waiting:
+        if end is not None and time.monotonic() + estimate(unit, folder) > end:
+            left.append(unit)
+            continue
+        with _locked(folder / _WORK / unit.path.with_suffix(".lock")) as mine:
+            if not mine:
+                busy.append(unit)
+            elif not (folder / unit.path).exists():  # another runner may have ended it since
+                _run(unit, folder, say, progress)
+    if busy:
+        names = ", ".join(str(unit.path.with_suffix("")) for unit in busy)
+        say(f"left to other processes that were running them: {names}")
+    undone = [unit for unit in (*left, *busy) if not (folder / unit.path).exists()]
+    return Left(undone, sum(estimate(unit, folder) for unit in undone))
+
+
+def estimate(unit: Unit, folder: Path) -> float:
+    """Seconds that a unit takes, by the records of its row on its data set, or of other rows on that data set."""
+    known = _seconds(folder / unit.path.parent) or _seconds(folder / unit.dataset, "*/*.json")
+    return sum(known) / len(known) if known else _ASSUMED
+
+
+def _seconds(folder: Path, pattern: str = "*.json") -> list[float]:
+    return [float(read_record(path)["seconds"]) for path in folder.glob(pattern)]
+
+
+def _pending(units: Sequence[Unit], folder: Path) -> list[Unit]:
+    """The units without a record.
+
+    Raises:
+        InputError: the record of a unit was made with other settings or other data.
+    """
+    waiting, sums = [], dict[Path, Any]()
+    for unit in units:
+        path = folder / unit.path
+        if not path.exists():
+            waiting.append(unit)
+            continue
+        record = read_record(path)
+        settings = unit.normal(record["settings"])
+        if settings != unit.settings:
+            keys = _differences(settings, unit.settings)
+            raise InputError(f"{path} was made with other settings ({keys}); delete it, or name another folder with --records")
+        for name, file in unit.files.items():
+            if file not in sums:
+                sums[file] = unit.sources()[name]
+            if record["sources"].get(name) != sums[file]:
+                raise InputError(f"{path} was made with another {name}; delete it, or name another folder with --records")
+    return waiting
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any], place: str = "") -> str:
+    found = []
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            found.append(_differences(before, after, f"{place}{key}."))
+        elif before != after:
+            found.append(f"{place}{key}: {before!r}, now {after!r}")
+    return ", ".join(text for text in found if text)
+
+
+def _run(unit: Unit, folder: Path, say: Callable[[str], None], progress: Progress) -> None:
+    work, path = folder / _WORK / unit.path.with_suffix(""), folder / unit.path
+    names = {"table": unit.table, "dataset": unit.dataset, "row": unit.row, "unit": unit.name}
+    found = unit.run(work, progress)
+    record = {**names, "settings": unit.settings, "sources": unit.sources(), **found}
+    write_json(path, check_record(record, path))
+    shutil.rmtree(work, ignore_errors=True)
+    test = record["test_evaluations"][0]
+    say(f"{unit.path.with_suffix('')}: test {test['accuracy']:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether this process has the unit for itself."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+        yield True
+
+
+def _cost(units: Sequence[Unit], waiting: Sequence[Unit], folder: Path) -> str:
+    total = sum(estimate(unit, folder) for unit in waiting)
+    unknown = sum(not _seconds(folder / unit.dataset, "*/*.json") for unit in waiting)
+    remark = f" ({unknown} of them on data sets without a record: {_ASSUMED:.0f} s assumed)" if unknown else ""
+    done = len(units) - len(waiting)
+    return f"{len(units)} units, {done} recorded; {len(waiting)} to run, about {total / 60:.0f} minutes{remark}"
