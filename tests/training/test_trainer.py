@@ -1,11 +1,14 @@
 """What a recipe says reaches the trainer: optimiser, schedule, clipping, batches of each epoch."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from mtsa.training.prepare import prepare, read_split
+from mtsa.training.recipe import Vectors
 from mtsa.training.trainer import LengthBatches, RecipeTrainer, make_optimizer
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.workbench import COLOURS, glove, sentences, small_recipe, write_csv
 
 
 @pytest.fixture(scope="module")
@@ -13,11 +16,15 @@ def data(tmp_path_factory):
     return write_csv(tmp_path_factory.mktemp("data") / "train.csv", sentences(160))
 
 
-def trainer(data, folder, **training):
+def trainer(data, folder, vectors=None, **training):
     recipe = small_recipe(data, **training)
+    if vectors:
+        recipe = dataclasses.replace(recipe, vectors=Vectors(**vectors))
     prepared = prepare(recipe, read_split(recipe))
     parts = prepared.parts
-    return RecipeTrainer(prepared.model(), recipe, parts["train"], parts["dev"], labels=prepared.labels, folder=folder)
+    return RecipeTrainer(
+        prepared.model(), recipe, parts["train"], parts["dev"], known=prepared.known, labels=prepared.labels, folder=folder
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,6 +42,23 @@ def test_optimizers_are_the_authors(name, kind, options, data):
     for group in made.param_groups:
         assert group["lr"] == 0.25
         assert {key: group[key] for key in options} == options
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 1.0])
+def test_words_of_the_file_make_a_part_of_each_step_and_others_all_of_it(rate, data, tmp_path):
+    file = glove(tmp_path / "glove.txt", words=COLOURS)  # the fruits and the fillers have no vector
+    moved = {}
+    for part in (1.0, rate):
+        found = trainer(data, tmp_path, {"file": str(file), "rate": part}, steps=1)
+        before = found.classifier.words.tuned.detach().clone()
+        found.train()
+        moved[part] = found.classifier.words.tuned.detach() - before
+    known = torch.zeros(len(before), dtype=torch.bool)
+    known[found.known] = True
+    assert int(known.sum()) == len(COLOURS)
+    assert moved[1.0][known].abs().amax() > 1e-4
+    torch.testing.assert_close(moved[rate][known], rate * moved[1.0][known], rtol=1e-3, atol=1e-7)
+    torch.testing.assert_close(moved[rate][~known], moved[1.0][~known], rtol=0, atol=0)
 
 
 def test_a_linear_schedule_warms_up_and_falls(data, tmp_path):

@@ -58,6 +58,11 @@ class Prepared:
     remarks: list[str] = field(default_factory=list)
     repeated: list[bool] = field(default_factory=list)  # which test texts stand in the training or dev data too
 
+    @property
+    def known(self) -> Tensor:
+        """Numbers of the training words that have a vector in the file."""
+        return torch.tensor([place for place, word in enumerate(self.words, len(tokens.SPECIAL)) if word in self.found]).long()
+
     def model(self) -> MtsaForSequenceClassification:
         """The model to start from: drawn from the recipe's seed, then given the vectors of the file."""
         torch.manual_seed(self.recipe.training.seed)

@@ -51,7 +51,7 @@ class Vectors:
     file: str = ""  # GloVe text, .gz or .zip; empty: random vectors
     member: str = ""  # which file of a .zip
     width: int = 100  # of random vectors
-    rate: float = 1.0  # learning rate of the vectors, as a part of training.learning_rate; 0: they stay as they are
+    rate: float = 1.0  # part of each step that words with a vector in the file make, from 0 to 1; others make all of it
     unseen: int = 400_000  # words of the file, not in training, that the model keeps for new text
 
 
@@ -242,7 +242,7 @@ def _check(recipe: Recipe, source: str) -> None:
         ("training.batch", training.batch, training.batch > 0, "above 0"),
         ("training.learning_rate", training.learning_rate, training.learning_rate > 0, "above 0"),
         ("training.seed", training.seed, training.seed < 2**32, "below 4,294,967,296"),
-        ("vectors.rate", recipe.vectors.rate, recipe.vectors.rate >= 0, "at least 0"),
+        ("vectors.rate", recipe.vectors.rate, 0.0 <= recipe.vectors.rate <= 1.0, "from 0 to 1"),
         ("vectors.unseen", recipe.vectors.unseen, recipe.vectors.unseen >= 0, "at least 0"),
         ("training.epochs", training.epochs, training.epochs > 0, "above 0"),
         *((f"training.{key}", getattr(training, key), getattr(training, key) >= 0, "at least 0")
@@ -255,10 +255,8 @@ def _check(recipe: Recipe, source: str) -> None:
             raise InputError(f"{source}: {place} is {number}; it must be {needed}")
     if training.schedule == "constant" and training.warmup:
         raise InputError(f"{source}: training.warmup is {training.warmup}, but a constant schedule does not read it")
-    if recipe.vectors.rate == 0 and not recipe.vectors.file:
-        raise InputError(
-            f"{source}: vectors.rate is 0, but without a vectors.file the vectors are random; let them be trained"
-        )
+    if recipe.vectors.rate != 1.0 and not recipe.vectors.file:
+        raise InputError(f"{source}: vectors.rate is {recipe.vectors.rate}, but there is no vectors.file for it")
     if recipe.vectors.member and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.member is given, but no vectors.file that would hold it")
     _check_encoder(recipe, source)

@@ -98,6 +98,7 @@ def run_recipe(
         recipe,
         prepared.parts["train"],
         prepared.parts["dev"],
+        known=prepared.known,
         labels=prepared.labels,
         folder=folder / _CHECKPOINTS,
         tensorboard=folder / "tensorboard" if tensorboard else None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from mtsa.data.source import InputError
 
-from .defaults import encoder_for, training_for
+from .defaults import encoder_for, settings_for
 from .prepare import read_split
 from .recipe import Recipe, load_recipe, make_recipe
 from .report import outcome_lines, summary_lines
@@ -51,7 +51,8 @@ def make(
         merged["task"] = task
     made = make_recipe(merged, settings or [], recipe or "the command line")
     if recipe is None and made.data.train:
-        merged["training"] = {**training_for(_size(made)), **table["training"]}
+        for section, values in settings_for(_size(made), vectors=bool(made.vectors.file)).items():
+            merged[section] = {**values, **merged.get(section, {})}
         made = make_recipe(merged, settings or [], "the command line")
     return made
 

@@ -29,6 +29,7 @@ from . import checkpoints
 from .prepare import Part
 from .recipe import Recipe
 from .score import score_part
+from .slow_words import SlowRows
 
 WEIGHTS = "weights.safetensors"
 _SPENT = "seconds.json"
@@ -85,6 +86,7 @@ class RecipeTrainer(Trainer):
         recipe: how.
         train: on what.
         dev: which part decides the best model.
+        known: numbers of the words that have a vector in the file; they learn at the recipe's rate for them.
         labels: names of the classes.
         folder: where checkpoints go.
         tensorboard: where its files go, if wanted.
@@ -97,11 +99,12 @@ class RecipeTrainer(Trainer):
         train: Part,
         dev: Part,
         *,
+        known: Tensor,
         labels: list[str],
         folder: Path,
         tensorboard: Path | None = None,
     ) -> None:
-        self.classifier = model
+        self.classifier, self.known = model, known
         self.begun, self.spent = time.perf_counter(), 0.0
         self.recipe, self.train_part, self.dev_part, self.labels, self.folder = recipe, train, dev, labels, folder
         epoch = len(shuffled_batches(train.lengths, recipe.training.batch, seed=0, epoch=0))
@@ -133,6 +136,8 @@ class RecipeTrainer(Trainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
             self.optimizer = make_optimizer(self.classifier, self.recipe)
+            if self.recipe.vectors.rate != 1.0 and self.known.numel():
+                SlowRows(self.classifier.words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
         return self.optimizer
 
     def compute_loss(
@@ -208,16 +213,10 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimiser: L2 on matrices, none on biases, norms and word vectors."""
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    words = {name for name, _ in trained if name.startswith("words.")}
-    punished = {name for name, value in trained if _is_weight(name, value)} - words
+    punished = {name for name, value in trained if _is_weight(name, value)}
     groups = [
         {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2},
-        {"params": [value for name, value in trained if name not in punished | words], "weight_decay": 0.0},
-        {
-            "params": [value for name, value in trained if name in words],
-            "weight_decay": 0.0,
-            "lr": training.learning_rate * recipe.vectors.rate,
-        },
+        {"params": [value for name, value in trained if name not in punished], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":
@@ -227,7 +226,7 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def _is_weight(name: str, value: Tensor) -> bool:
-    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1]
+    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1] and not name.startswith("words.")
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
