@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .examples import Example
@@ -47,6 +47,21 @@ def sst(path: Path, encoding: str, classes: int, phrases: bool) -> Iterator[Exam
                 yield Example(text, label, number)
             elif label != "2":
                 yield Example(text, str(int(int(label) > 2)), number)
+
+
+def emphasised(examples: Sequence[Example], times: int) -> list[Example]:
+    """Phrases of trees as the authors trained on them: each once, but whole sentences and what is not neutral `times` times.
+
+    Most phrases are single neutral words; so weighted, the classes are about as frequent as among whole sentences.
+    """
+    counts: dict[tuple[str, object], int] = {}
+    first: dict[tuple[str, object], Example] = {}
+    for number, example in enumerate(examples):
+        key = (example.text, example.label)
+        whole = number + 1 == len(examples) or examples[number + 1].line != example.line  # the root comes last
+        first.setdefault(key, example)
+        counts[key] = max(counts.get(key, 1), times if whole or example.label != "2" else 1)
+    return [first[key] for key, count in counts.items() for _ in range(count)]
 
 
 def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:

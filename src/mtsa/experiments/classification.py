@@ -218,7 +218,7 @@ def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = T
     if protocol.folds:
         return folds_of(_recipe(protocol, places, None, 0), protocol.folds)[number]
     recipe = _recipe(protocol, places, None, number)
-    data = recipe.data if phrases else dataclasses.replace(recipe.data, phrases=False)
+    data = recipe.data if phrases else dataclasses.replace(recipe.data, phrases=False, emphasis=0)
     return read_split(dataclasses.replace(recipe, data=data))
 
 

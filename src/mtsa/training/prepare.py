@@ -19,6 +19,7 @@ from mtsa.corpora import corpus_files, is_corpus
 from mtsa.data import readers, tokens, vectors
 from mtsa.data.catalogue import SOURCES
 from mtsa.data.examples import Example, Examples
+from mtsa.data.official import emphasised
 from mtsa.data.source import InputError
 from mtsa.encoders.biblosa import block_length
 from mtsa.models.classifier import MtsaForSequenceClassification
@@ -112,6 +113,8 @@ def read_split(recipe: Recipe) -> Split:
     if not dev:
         train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
         remarks.append(f"dev: {len(dev):,} examples cut from the training data")
+    if recipe.data.emphasis:
+        train = emphasised(train, recipe.data.emphasis)
     return Split(train, dev, test, remarks)
 
 

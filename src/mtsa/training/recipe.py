@@ -34,6 +34,7 @@ class Data(Layout):
     dev: str = ""  # empty: a part of the training data
     test: str = ""  # evaluated once, at the end; empty: none
     dev_share: float = 0.1  # of the training data, where there is no dev file
+    emphasis: int = 0  # of phrases: how often sentences and phrases that are not neutral stand in a pass; 0: as in the trees
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ def _check(recipe: Recipe, source: str) -> None:
             raise InputError(f'{source}: {place} is "{value}"; {nearest(value, known)}')
     training, model = recipe.training, recipe.model
     ranges = (
+        ("data.emphasis", recipe.data.emphasis, recipe.data.emphasis >= 0, "at least 0"),
         ("data.dev_share", recipe.data.dev_share, 0.0 < recipe.data.dev_share < 1.0, "between 0 and 1"),
         ("model.dropout", model.dropout, 0.0 <= model.dropout < 1.0, "at least 0 and below 1"),
         ("model.hidden", model.hidden, model.hidden > 0, "above 0"),
@@ -255,6 +257,8 @@ def _check(recipe: Recipe, source: str) -> None:
             raise InputError(f"{source}: {place} is {number}; it must be {needed}")
     if training.schedule == "constant" and training.warmup:
         raise InputError(f"{source}: training.warmup is {training.warmup}, but a constant schedule does not read it")
+    if recipe.data.emphasis and not recipe.data.phrases:
+        raise InputError(f"{source}: data.emphasis is {recipe.data.emphasis}, but without data.phrases nothing reads it")
     if recipe.vectors.rate != 1.0 and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.rate is {recipe.vectors.rate}, but there is no vectors.file for it")
     if recipe.vectors.member and not recipe.vectors.file:
