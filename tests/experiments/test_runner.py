@@ -86,12 +86,15 @@ def test_no_unit_is_begun_that_would_not_end_in_time(units, tmp_path):
     assert len(begun(units)) == 1
 
 
-def test_the_estimate_is_that_of_the_row_or_else_of_the_data_set(units, tmp_path):
+def test_the_estimate_is_that_of_the_row_or_else_the_longest_of_the_data_set(units, tmp_path):
     folder = tmp_path / "records"
     other = Counted("t", "set", "other", "seed-0", units[0].source, units[0].notes)
     elsewhere = Counted("t", "second", "row", "seed-0", units[0].source, units[0].notes)
-    run(units[:1], folder)
-    assert (estimate(units[1], folder), estimate(other, folder), estimate(elsewhere, folder)) == (30.0, 30.0, 120.0)
+    third = Counted("t", "set", "third", "seed-0", units[0].source, units[0].notes)
+    run([*units[:1], third], folder)
+    longer = json.loads((folder / third.path).read_text()) | {"seconds": 40.0}
+    (folder / third.path).write_text(json.dumps(longer))
+    assert (estimate(units[1], folder), estimate(other, folder), estimate(elsewhere, folder)) == (30.0, 40.0, 120.0)
 
 
 def test_a_record_of_other_settings_or_other_data_is_refused(units, tmp_path):
@@ -103,6 +106,24 @@ def test_a_record_of_other_settings_or_other_data_is_refused(units, tmp_path):
     units[0].source.write_text("other")
     with pytest.raises(InputError, match=r"seed-0.json was made with another data.txt"):
         run(units, folder)
+
+
+def test_what_was_begun_with_other_settings_is_thrown_away(units, tmp_path, monkeypatch):
+    """A unit goes on with its own unfinished work alone."""
+    seen = []
+
+    def stopped(self, folder, progress):
+        seen.append((folder, folder.exists()))
+        folder.mkdir(parents=True, exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Counted, "run", stopped)
+    stronger = Counted("t", "set", "row", "seed-0", units[0].source, units[0].notes, strength=2.0)
+    for unit in (units[0], units[0], stronger, units[0]):
+        with pytest.raises(KeyboardInterrupt):
+            run([unit], tmp_path / "records")
+    assert [there for _, there in seen] == [False, True, False, False]
+    assert seen[0][0] == seen[1][0] == seen[3][0] != seen[2][0]
 
 
 def test_a_unit_that_fails_leaves_no_record(units, tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ share a folder: a unit under way is locked by the process that runs it, and the 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,9 +74,11 @@ def run_units(
 
 
 def estimate(unit: Unit, folder: Path) -> float:
-    """Seconds that a unit takes, by the records of its row on its data set, or of other rows on that data set."""
-    known = _seconds(folder / unit.path.parent) or _seconds(folder / unit.dataset, "*/*.json")
-    return sum(known) / len(known) if known else _ASSUMED
+    """Seconds that a unit takes: the mean of its row on its data set, or else the longest of any row on that data set."""
+    known = _seconds(folder / unit.path.parent)
+    if known:
+        return sum(known) / len(known)
+    return max(_seconds(folder / unit.dataset, "*/*.json"), default=_ASSUMED)
 
 
 def _seconds(folder: Path, pattern: str = "*.json") -> list[float]:
@@ -119,9 +123,13 @@ def _differences(old: dict[str, Any], new: dict[str, Any], place: str = "") -> s
 
 def _run(unit: Unit, folder: Path, say: Callable[[str], None], progress: Progress) -> None:
     work, path = folder / _WORK / unit.path.with_suffix(""), folder / unit.path
+    what = {"settings": unit.settings, "sources": unit.sources()}
+    begun = work / hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    for other in work.glob("*"):
+        if other != begun:  # begun with other settings or other data
+            shutil.rmtree(other)
     names = {"table": unit.table, "dataset": unit.dataset, "row": unit.row, "unit": unit.name}
-    found = unit.run(work, progress)
-    record = {**names, "settings": unit.settings, "sources": unit.sources(), **found}
+    record = {**names, **what, **unit.run(begun, progress)}
     write_json(path, check_record(record, path))
     shutil.rmtree(work, ignore_errors=True)
     test = record["test_evaluations"][0]
