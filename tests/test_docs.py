@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import mtsa
-from mtsa import masks
+from mtsa import masks, results
 
 ROOT = Path(__file__).parent.parent
 DRAWN = re.findall(r"<!-- drawn: (.+?) -->\n```\n(.+?)\n```", (ROOT / "docs" / "masks.md").read_text(), re.S)
@@ -83,3 +83,8 @@ def test_links_between_the_documents_hold():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_results_page_is_what_the_records_make(tmp_path):
+    results.write(ROOT / "results", tmp_path / "results.md")
+    assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"

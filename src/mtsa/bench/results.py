@@ -1,12 +1,10 @@
-"""docs/results.md from the records: nobody types a number there."""
+"""What the results page says of layers, made from the records of benchmarks."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
-
-from mtsa.files import write_text
 
 from .contenders import BASELINE
 from .layer import aligned, stops, table
@@ -25,19 +23,10 @@ _TARGETS: dict[tuple[str, int], float] = {
 }  # fmt: skip
 
 
-def write(records: Path, out: Path) -> None:
-    """Make the page from every bench record below `records`.
-
-    Raises:
-        FileNotFoundError: if there is no record.
-    """
+def sections(records: Path) -> list[str]:
+    """A section for every bench record below `records`."""
     found = sorted(records.glob("**/bench-*.json"))
-    if not found:
-        raise FileNotFoundError(f'{records} holds no record "bench-*.json"; make one with: mtsa bench layer --out {records}')
-    parts = ["# Results\n", "Made by `mtsa results` from the records in `results/`; no number here is typed by hand.\n"]
-    for path in found:
-        parts.append(_section(json.loads(path.read_text()), path.relative_to(records)))
-    write_text(out, "\n".join(parts))
+    return [_section(json.loads(path.read_text(encoding="utf-8")), path.relative_to(records)) for path in found]
 
 
 def _section(record: dict[str, Any], path: Path) -> str:

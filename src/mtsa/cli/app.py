@@ -9,7 +9,7 @@ import typer
 
 from .bench import bench
 from .data import data
-from .shell import counter, fail
+from .shell import counter
 from .table import table
 from .work import add_work
 
@@ -63,16 +63,16 @@ def demo(
 
 @app.command()
 def results(
-    records: Annotated[Path, typer.Option(help="Folder with the records of benchmarks.")] = Path("results"),
+    records: Annotated[Path, typer.Option(help="Folder with the records of benchmarks and tables.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
 ) -> None:
     """Make docs/results.md from the records."""
-    from mtsa.bench import results as page
+    from mtsa import results as page
 
-    try:
+    from .shell import refusing
+
+    with refusing():
         page.write(records, out)
-    except OSError as error:
-        fail(error)
     typer.echo(f"written: {out}")
 
 
