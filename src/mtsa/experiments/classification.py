@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -111,7 +112,7 @@ class Trained(Unit):
     number: int
     places: Places
 
-    @property
+    @functools.cached_property
     def recipe(self) -> Recipe:
         """The recipe of the run."""
         return _recipe(self.protocol, self.places, self.kind, self.number)
