@@ -81,6 +81,7 @@ class Training:
     epochs: int = 30
     evaluate_every: int = 0  # steps; 0: at the end of each epoch
     patience: int = 5  # evaluations without a better one; 0: never stop early
+    refit: bool = False  # when the best step is known, train anew for as long on training and dev data together
     seed: int = 0
 
 

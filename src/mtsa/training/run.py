@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ from .recipe import Recipe, to_toml
 from .score import PartScore, score_part, score_where
 from .trainer import RecipeTrainer, curve, steps_of
 
-_CHECKPOINTS = "checkpoints"
+_CHECKPOINTS, _REFIT = "checkpoints", "refit"
 _SOURCES = "sources.json"
 
 
@@ -93,24 +94,14 @@ def run_recipe(
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
-    trainer = RecipeTrainer(
-        model,
-        recipe,
-        prepared.parts["train"],
-        prepared.parts["dev"],
-        known=prepared.known,
-        labels=prepared.labels,
-        folder=folder / _CHECKPOINTS,
-        tensorboard=folder / "tensorboard" if tensorboard else None,
-    )
-    if last is not None:
-        tell(f"going on from step {checkpoints.step_of(last):,}")
-    with progress("training", trainer.args.max_steps) as bar:
-        trainer.add_callback(_Watch(bar))
-        if last is None or not trainer.restore(last):
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    trainer = _trainer(prepared, recipe, model, folder / _CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
+    _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()
-    outcome = _finish(prepared, trainer, folder, sources, best, write=first)
+    dev = score_part(answers(model, prepared.parts["dev"].rows), prepared.parts["dev"], prepared.labels)
+    end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
+    if recipe.training.refit:
+        end = _refit(end, own, folder / _REFIT, tell, progress)
+    outcome = _finish(end, folder, sources, curve(trainer.state), write=first)
     if dist.is_initialized():
         dist.barrier()
     return outcome
@@ -124,23 +115,72 @@ def _start_model(prepared: Prepared) -> MtsaForSequenceClassification:
         raise InputError(f"[encoder] or [model] of the recipe: {error}") from None
 
 
-def _finish(
-    prepared: Prepared,
-    trainer: RecipeTrainer,
-    folder: Path,
-    sources: dict[str, Any],
-    best: int,
-    *,
-    write: bool,
-) -> Outcome:
-    model, parts, labels = trainer.classifier, prepared.parts, prepared.labels
-    dev, test, unseen = score_part(answers(model, parts["dev"].rows), parts["dev"], labels), None, None
+@dataclass(frozen=True)
+class _End:
+    """What training ends with: the model to keep is the trainer's."""
+
+    prepared: Prepared
+    trainer: RecipeTrainer
+    dev: PartScore
+    best: int  # step
+    steps: int
+    seconds: float
+
+
+def _trainer(
+    prepared: Prepared, recipe: Recipe, model: MtsaForSequenceClassification, folder: Path, tensorboard: Path | None = None
+) -> RecipeTrainer:
+    return RecipeTrainer(
+        model,
+        recipe,
+        prepared.parts["train"],
+        prepared.parts["dev"],
+        known=prepared.known,
+        labels=prepared.labels,
+        folder=folder,
+        tensorboard=tensorboard,
+    )
+
+
+def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[[str], None], progress: Progress) -> None:
+    """Train to the end, from the last checkpoint if there is one."""
+    if last is not None:
+        tell(f"going on from step {checkpoints.step_of(last):,}")
+    with progress(note, trainer.args.max_steps) as bar:
+        trainer.add_callback(_Watch(bar))
+        if last is None or not trainer.restore(last):
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+
+
+def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:
+    """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
+    recipe = found.prepared.recipe
+    prepared = prepare(recipe, Split([*split.train, *split.dev], split.dev, split.test, []))
+    batches = [
+        len(shuffled_batches(part.lengths, recipe.training.batch, seed=recipe.training.seed, epoch=0))
+        for part in (found.prepared.parts["train"], prepared.parts["train"])
+    ]
+    steps = max(1, round(found.best * batches[1] / batches[0]))
+    training = dataclasses.replace(recipe.training, steps=steps, patience=0)
+    folder.mkdir(parents=True, exist_ok=True)
+    trainer = _trainer(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
+    tell(f"once more for {steps:,} steps on all {len(prepared.parts['train']):,} examples")
+    last = checkpoints.checkpoints(folder)
+    _train(trainer, last[-1] if last else None, "once more", tell, progress)
+    trainer.load_last()
+    prepared.repeated = found.prepared.repeated
+    prepared.remarks = found.prepared.remarks
+    return _End(prepared, trainer, found.dev, found.best, found.steps + steps, found.seconds + trainer.seconds)
+
+
+def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
+    prepared, model, parts, labels = end.prepared, end.trainer.classifier, end.prepared.parts, end.prepared.labels
+    test, unseen = None, None
     if "test" in parts:
         found = answers(model, parts["test"].rows)
         test = score_part(found, parts["test"], labels)
         if any(prepared.repeated) and not all(prepared.repeated):
             unseen = score_where(found, parts["test"], labels, [not known for known in prepared.repeated])
-    reached, seconds = trainer.state.global_step, trainer.seconds
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
         record = {
@@ -149,18 +189,19 @@ def _finish(
             "sources": sources,
             "remarks": prepared.remarks,
             "parameters": {"all": trained, "words": model.words.tuned.numel()},
-            "steps": reached,
-            "best_step": best,
-            "seconds": seconds,
-            "dev_curve": curve(trainer.state),
+            "steps": end.steps,
+            "best_step": end.best,
+            "seconds": end.seconds,
+            "dev_curve": dev_curve,
         }
-        metrics = {"dev": dev.as_json()} | ({"test": test.as_json()} if test else {})
+        metrics = {"dev": end.dev.as_json()} | ({"test": test.as_json()} if test else {})
         if unseen is not None:  # the same answers, without the texts that training has seen
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         write_run(folder, prepared.recipe, model, prepared.tokenizer, {"metrics": metrics, "record": record})
-        shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
+        for name in (_CHECKPOINTS, _REFIT):
+            shutil.rmtree(folder / name, ignore_errors=True)
         (folder / _SOURCES).unlink(missing_ok=True)
-    return Outcome(folder, dev, test, unseen, best, reached, seconds)
+    return Outcome(folder, end.dev, test, unseen, end.best, end.steps, end.seconds)
 
 
 def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
@@ -195,7 +236,7 @@ def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder with --out")
     if folder.is_dir() and any(
-        entry.name not in (_CHECKPOINTS, _SOURCES, RECIPE, "tensorboard") for entry in folder.iterdir()
+        entry.name not in (_CHECKPOINTS, _REFIT, _SOURCES, RECIPE, "tensorboard") for entry in folder.iterdir()
     ):
         raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
     return None

@@ -202,6 +202,11 @@ class RecipeTrainer(Trainer):
         self._load_from_checkpoint(str(checkpoints.checkpoint(self.folder, self._best_step())))
         return self._best_step()
 
+    def load_last(self) -> None:
+        """Bring back the weights of the last step."""
+        self._together()
+        load_weights(self.classifier, checkpoints.checkpoint(self.folder, self.state.global_step))
+
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
         self.state = TrainerState.load_from_json(str(folder / _STATE))

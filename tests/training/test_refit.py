@@ -1,0 +1,91 @@
+"""Trained once more on training and dev data together, for as many passes as the best step took."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from mtsa.data.examples import Example
+from mtsa.training.folder import open_run
+from mtsa.training.prepare import Split, read_split
+from mtsa.training.run import run_recipe
+from mtsa.training.trainer import RecipeTrainer
+from tests.workbench import no_bar, sentences, small_recipe, write_csv
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    data = write_csv(folder / "train.csv", sentences(160))
+    made = small_recipe(data, epochs=4, evaluate_every=5, refit=True)
+    test = str(write_csv(folder / "test.csv", sentences(40, seed=5)))
+    return dataclasses.replace(made, data=dataclasses.replace(made.data, test=test))
+
+
+def run(recipe, folder, **options):
+    said = []
+    outcome = run_recipe(recipe, folder, say=said.append, progress=no_bar, **options)
+    return outcome, said, json.loads((folder / "record.json").read_text())
+
+
+def plain(recipe):
+    return dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, refit=False))
+
+
+@pytest.fixture(scope="module")
+def both(recipe, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return run(recipe, folder / "refit"), run(plain(recipe), folder / "plain"), folder
+
+
+def test_it_trains_for_as_many_passes_on_all_examples(both):
+    (outcome, said, record), (once, _, _), _ = both
+    more = round(once.best_step * 10 / 9)  # 144 examples are 9 batches, 160 are 10
+    assert said[-1] == f"once more for {more:,} steps on all 160 examples"
+    assert (outcome.best_step, outcome.steps) == (once.best_step, once.steps + more)
+    assert outcome.steps == record["steps"]
+
+
+def test_dev_figures_and_curve_are_those_of_the_first_training(both):
+    (outcome, _, record), (once, _, before), _ = both
+    assert outcome.dev == once.dev
+    assert record["dev_curve"] == before["dev_curve"]
+
+
+def test_the_model_that_is_kept_and_tested_is_the_second_one(both):
+    (outcome, _, _), (once, _, _), folder = both
+    states = [open_run(folder / name).model.state_dict() for name in ("refit", "plain")]
+    assert not torch.equal(states[0]["encoder.attention.value.weight"], states[1]["encoder.attention.value.weight"])
+    assert outcome.test.loss != once.test.loss
+    assert sorted(path.name for path in (folder / "refit").iterdir()) == sorted(p.name for p in (folder / "plain").iterdir())
+
+
+def test_words_of_the_dev_part_alone_get_a_vector(recipe, tmp_path):
+    split = read_split(plain(recipe))
+    rare = [Example("a walrus here", "fruit", 900), Example("the walrus now", "colour", 901)]
+    mixed = Split(split.train, [*split.dev, *rare], split.test, [])
+    run(recipe, tmp_path / "refit", split=mixed)
+    run(plain(recipe), tmp_path / "plain", split=mixed)
+    known = ["walrus" in open_run(tmp_path / name).tokenizer.get_vocab() for name in ("refit", "plain")]
+    assert known == [True, False]
+
+
+def test_stopped_in_the_second_training_it_ends_the_same(recipe, both, tmp_path, monkeypatch):
+    saves, save = [], RecipeTrainer._save_checkpoint
+
+    def stopping(self, *args):
+        save(self, *args)
+        saves.append(self.folder.name)
+        if saves.count("refit") == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "run")
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", save)
+    outcome, said, _ = run(recipe, tmp_path / "run")
+    assert said[-1] == "going on from step 5"
+    whole, again = open_run(both[2] / "refit").model.state_dict(), open_run(tmp_path / "run").model.state_dict()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    assert outcome.test == both[0][0].test
