@@ -7,24 +7,19 @@ from typing import Any
 Sections = dict[str, dict[str, Any]]
 
 _BY_SIZE: tuple[tuple[int, dict[str, Any]], ...] = (  # up to this many training examples
-    (2_000, {"batch": 32, "epochs": 40, "patience": 8}),
-    (20_000, {"batch": 64, "epochs": 30, "patience": 5}),
+    (2_000, {"batch": 32, "epochs": 40, "patience": 8, "refit": True}),
+    (20_000, {"batch": 32, "epochs": 30, "patience": 6, "refit": True}),
     (200_000, {"batch": 64, "epochs": 8, "patience": 2}),
 )
 _LARGER: dict[str, Any] = {"batch": 128, "epochs": 4, "patience": 2, "evaluate_every": 1000}
 
-_WITH_VECTORS: Sections = {
-    "vectors": {"rate": 0.1},
-    "model": {"dropout": 0.3},
-    "training": {"learning_rate": 2e-3},
-}
+_WITH_VECTORS: Sections = {"vectors": {"rate": 0.3}, "model": {"dropout": 0.3}}
 
 
 def settings_for(examples: int, *, vectors: bool) -> Sections:
     """The sections of a recipe for so many examples, with a vector file or without it; the rest has its usual default."""
     training = next((settings for most, settings in _BY_SIZE if examples <= most), _LARGER)
-    more = _WITH_VECTORS if vectors else {}
-    return {**more, "training": {**training, **more.get("training", {})}}
+    return {**(_WITH_VECTORS if vectors else {}), "training": dict(training)}
 
 
 _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
