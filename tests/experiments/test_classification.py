@@ -74,6 +74,13 @@ def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path):
         plan.units(["trec"], ["tfidf"], plan.Places(tmp_path / "data"))
 
 
+def test_a_rival_that_is_not_installed_is_named_before_anything_runs(places, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"the row tfidf needs sklearn; pip install 'mtsa\[rivals\]', or leave the row out"):
+        plan.units(["trec"], [], places)
+    assert plan.units(["trec"], ["mtsa"], places)
+
+
 def test_every_example_is_tested_once_and_no_part_shares_one(places):
     protocol = plan.PROTOCOLS["cr"]
     splits = [plan._split(protocol, places, number) for number in range(10)]

@@ -20,7 +20,7 @@ from mtsa.training.run import Progress, run_recipe
 from mtsa.training.several import folds_of
 from mtsa.training.start import make
 
-from .rivals import RIVALS, rival_figures
+from .rivals import RIVALS, check_installed, rival_figures
 from .units import Unit
 
 NAME = "classification"
@@ -185,6 +185,9 @@ def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: in
             if name not in known:
                 raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
     protocols, kinds = [PROTOCOLS[name] for name in datasets or PROTOCOLS], [ROWS[name] for name in rows or ROWS]
+    for kind in kinds:
+        if not kind.encoder:
+            check_installed(kind.name)
     found = list(_units(protocols, kinds, places, most))
     for path in {file for unit in found for file in unit.files.values()}:
         check_there(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import tempfile
 import time
@@ -25,6 +26,7 @@ class RivalKind:
 
     settings: dict[str, Any]
     answer: Callable[[Split, int], Answers]
+    module: str  # what must be installed for it
     phrases: bool = True  # whether every phrase of a training tree is an example; if not, whole sentences
 
 
@@ -34,12 +36,9 @@ _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
 
 def _tfidf(split: Split, seed: int) -> Answers:
     """C is chosen on the dev part; the model that answers is fitted on training and dev data together."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-    except ModuleNotFoundError:
-        raise InputError("the row tfidf needs scikit-learn; install it with: pip install 'mtsa[rivals]'") from None
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
 
     def fitted(strength: float, examples: Sequence[Example]) -> Any:
         made = make_pipeline(
@@ -59,10 +58,7 @@ def _tfidf(split: Split, seed: int) -> Answers:
 
 def _fasttext(split: Split, seed: int) -> Answers:
     """Nothing is chosen, so the dev part is trained on too; the examples are shuffled, which fastText does not do itself."""
-    try:
-        import fasttext
-    except ModuleNotFoundError:
-        raise InputError("the row fasttext needs fastText; install it with: pip install 'mtsa[rivals]'") from None
+    import fasttext
 
     tokenizer = word_tokenizer([])
     examples = [*split.train, *split.dev]
@@ -86,9 +82,21 @@ def _fasttext(split: Split, seed: int) -> Answers:
 
 
 RIVALS: dict[str, RivalKind] = {
-    "tfidf": RivalKind({"ngrams": [1, 2], "C": _STRENGTHS}, _tfidf, phrases=False),
-    "fasttext": RivalKind(_FASTTEXT, _fasttext),
+    "tfidf": RivalKind({"ngrams": [1, 2], "C": _STRENGTHS}, _tfidf, "sklearn", phrases=False),
+    "fasttext": RivalKind(_FASTTEXT, _fasttext, "fasttext"),
 }
+
+
+def check_installed(name: str) -> None:
+    """Whether a rival can be run at all.
+
+    Raises:
+        InputError: what it needs is not installed.
+    """
+    if importlib.util.find_spec(RIVALS[name].module) is None:
+        raise InputError(
+            f"the row {name} needs {RIVALS[name].module}; pip install 'mtsa[rivals]', or leave the row out with --rows"
+        )
 
 
 def rival_figures(name: str, split: Split, seed: int) -> dict[str, Any]:
