@@ -89,3 +89,21 @@ def test_stopped_in_the_second_training_it_ends_the_same(recipe, both, tmp_path,
     whole, again = open_run(both[2] / "refit").model.state_dict(), open_run(tmp_path / "run").model.state_dict()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
     assert outcome.test == both[0][0].test
+
+
+def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
+    save = RecipeTrainer._save_checkpoint
+
+    def stopping(self, *args):
+        save(self, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(plain(recipe), tmp_path / "run")
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", save)
+    spent = tmp_path / "run" / "checkpoints" / "checkpoint-5" / "seconds.json"
+    assert 0 < json.loads(spent.read_text()) < 60
+    spent.write_text("1000.0")
+    outcome, _, record = run(plain(recipe), tmp_path / "run")
+    assert 1000 < outcome.seconds == record["seconds"] < 1100
