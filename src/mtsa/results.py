@@ -20,7 +20,7 @@ def write(records: Path, out: Path) -> None:
         InputError: there is no record, or one that cannot be counted.
     """
     parts = []
-    classification = read_records(records / "classification")
+    classification = classification_table.checked(read_records(records / "classification"))
     if classification:
         parts.append(classification_table.section(classification))
     parts += bench.sections(records)

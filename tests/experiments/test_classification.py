@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,11 +11,13 @@ from typer.testing import CliRunner
 from mtsa.cli.app import app
 from mtsa.data.source import InputError
 from mtsa.experiments import classification as plan
-from mtsa.experiments.classification_table import PAPER, accuracy_rows, cost_rows, section
+from mtsa.experiments.classification_table import PAPER, accuracy_rows, checked, cost_rows, section
 from mtsa.experiments.records import read_records
 from mtsa.experiments.rivals import RIVALS, rival_figures
+from mtsa.experiments.runner import run_units
 from mtsa.training.prepare import repeated
-from tests.workbench import COLOURS, FRUITS, glove, sentences
+from mtsa.training.trainer import RecipeTrainer
+from tests.workbench import COLOURS, FRUITS, glove, no_bar, sentences
 
 TREE = "({label} (2 {first}) ({label} {second}))"
 KINDS = {"colour": "ENTY", "fruit": "LOC"}
@@ -120,10 +123,10 @@ def test_a_record_from_before_a_setting_existed_still_counts(places):
 
 @pytest.fixture(scope="module")
 def table(places, tmp_path_factory):
-    """`mtsa table classification` on the small files: one unit of each cell of two rows; the outputs of two calls."""
+    """`mtsa table classification` on the small files: one unit of each cell; the outputs of two calls."""
     records = tmp_path_factory.mktemp("records")
     options = ["--data", str(places.data), "--vectors", str(places.vectors), "--records", str(records), "--units", "1"]
-    command = ["table", "classification", *options, "--rows", "mtsa,tfidf", "--sets", "trec,cr,sst5"]
+    command = ["table", "classification", *options, "--rows", "mtsa,tfidf", "--sets", "trec,cr"]
     results = [CliRunner().invoke(app, command) for _ in range(2)]
     assert [result.exit_code for result in results] == [0, 0], results[0].output
     return records, [result.output for result in results]
@@ -131,16 +134,16 @@ def table(places, tmp_path_factory):
 
 def test_the_command_says_the_cost_runs_and_prints_the_table(table):
     _, (first, second) = table
-    assert first.startswith("6 units, 0 recorded; 6 to run, about ")
+    assert first.startswith("4 units, 0 recorded; 4 to run, about ")
     assert "cr/mtsa/fold-01: test " in first
-    assert second.startswith("6 units, 6 recorded; 0 to run")
+    assert second.startswith("4 units, 4 recorded; 0 to run")
     assert "[1 of 10]" in second
     assert "| *paper: MTSA*" in second
 
 
 def test_the_records_hold_what_they_must(table):
     records = read_records(table[0])
-    assert len(records) == 6
+    assert len(records) == 4
     ours = next(r for r in records if r["row"] == "mtsa" and r["dataset"] == "cr")
     assert ours["examples"]["test"] == ours["test_evaluations"][0]["count"] == 6
     assert len(ours["dev_curve"]) >= 1
@@ -148,9 +151,15 @@ def test_the_records_hold_what_they_must(table):
     assert set(ours["sources"]) == {"cr.all", "vectors.txt"}
     rival = next(r for r in records if r["row"] == "tfidf" and r["dataset"] == "cr")
     assert rival["examples"] == ours["examples"]
-    trees = {r["row"]: r["examples"]["train"] for r in records if r["dataset"] == "sst5"}
-    assert trees["tfidf"] == 30
-    assert trees["mtsa"] > 5  # phrases, each once
+
+
+def test_trees_give_weighted_phrases_to_encoders_and_sentences_to_the_regression(places):
+    protocol = plan.PROTOCOLS["sst5"]
+    assert len(plan._split(protocol, places, 0, phrases=False).train) == 30
+    words = [example.text for example in plan._split(protocol, places, 0).train]
+    assert words.count("very") == 1
+    assert {words.count(f"very {word}") for word in (*COLOURS, *FRUITS)} == {4}
+    assert len(plan._split(protocol, places, 0).dev) == 8
 
 
 def test_the_table_is_made_of_the_records(table):
@@ -171,6 +180,62 @@ def fake(row, dataset, unit, accuracy, unseen=None):
     return {"row": row, "dataset": dataset, "unit": unit, "seconds": 60.0, "test_evaluations": [test]}
 
 
+def test_records_that_do_not_belong_together_are_refused(table):
+    records = read_records(table[0])
+    assert checked(records) == records
+    ours = next(r for r in records if r["row"] == "mtsa" and r["dataset"] == "cr")
+    other = json.loads(json.dumps(ours)) | {"unit": "fold-02"}
+    other["settings"]["training"]["seed"] = 1
+    assert checked([ours, other])
+    other["settings"]["training"]["batch"] = 7
+    with pytest.raises(InputError, match=r"cr/mtsa/fold-02.json and cr/mtsa/fold-01.json were made with other settings"):
+        checked([ours, other])
+    for name, value in (("unit", "seed-0"), ("unit", "fold-11"), ("row", "lstm"), ("dataset", "trek")):
+        with pytest.raises(InputError, match="belongs to no cell"):
+            checked([ours | {name: value}])
+    with pytest.raises(InputError, match="does not say on what machine"):
+        checked([ours | {"machine": {}}])
+
+
+def test_a_unit_that_was_stopped_goes_on_from_anywhere(places, tmp_path, monkeypatch):
+    """Begun with a relative path and gone on with an absolute one; a file half written is no obstacle."""
+    saves, save = [], RecipeTrainer._save_checkpoint
+
+    def stopping(self, *args):
+        save(self, *args)
+        saves.append(self.state.global_step)
+        if len(saves) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.chdir(places.data.parent)
+    near = plan.Places(Path(places.data.name), Path(places.data.name) / "vectors.txt")
+    records, said = tmp_path / "records", []
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_units(plan.units(["cr"], ["mtsa"], near, 1), records, minutes=None, say=said.append, progress=no_bar)
+    (begun,) = (records / ".work" / "cr" / "mtsa" / "fold-01").iterdir()
+    (begun / ".sources.json.1.partial").write_text("half")
+    run_units(plan.units(["cr"], ["mtsa"], places, 1), records, minutes=None, say=said.append, progress=no_bar)
+    (record,) = read_records(records)
+    assert len(saves) == len(set(saves)) > 3  # no step was trained twice
+    assert len(record["dev_curve"]) == len(saves)
+    assert not (records / ".work" / "cr" / "mtsa" / "fold-01").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--show"], "holds no records"), (["--records", "FILE"], "is a file; name a folder"), (["--data", "FILE"], "no such")],
+)
+def test_the_command_answers_in_one_sentence(options, sentence, tmp_path):
+    (tmp_path / "file").write_text("")
+    options = [str(tmp_path / "file") if option == "FILE" else option for option in options]
+    records = [] if "--records" in options else ["--records", str(tmp_path / "none")]
+    done = CliRunner().invoke(app, ["table", "classification", *records, *options])
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_means_deviations_and_counts_of_a_cell():
     records = [fake("mtsa", "trec", f"seed-{n}", accuracy) for n, accuracy in enumerate((0.90, 0.92, 0.94, 0.91, 0.93))]
     records += [fake("mtsa", "mpqa", "fold-01", 0.88, 0.85), fake("mtsa", "mpqa", "fold-02", 0.86, 0.83)]
@@ -187,11 +252,11 @@ def test_the_papers_rows_are_all_there():
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_learns_and_is_evaluated_once(places, name):
     split = plan._split(plan.PROTOCOLS["cr"], places, 0)
-    found = rival_figures(name, split, 0)
+    found = rival_figures(name, split, 0, repeated(split))
     (test,) = found["test_evaluations"]
     assert test["accuracy"] >= 0.8
     assert test["count"] == len(split.test)
-    assert rival_figures(name, split, 0)["test_evaluations"] == found["test_evaluations"]
+    assert rival_figures(name, split, 0, repeated(split))["test_evaluations"] == found["test_evaluations"]
 
 
 def test_texts_of_the_test_part_that_training_has_too_are_counted_apart(places):
@@ -199,5 +264,5 @@ def test_texts_of_the_test_part_that_training_has_too_are_counted_apart(places):
     twin = type(split.test[0])(f"  {split.train[0].text.upper()}", split.train[0].label, 99)
     mixed = type(split)(split.train, split.dev, [*split.test, twin], [])
     assert repeated(mixed) == [*repeated(split), True]
-    (test,) = rival_figures("tfidf", mixed, 0)["test_evaluations"]
+    (test,) = rival_figures("tfidf", mixed, 0, repeated(mixed))["test_evaluations"]
     assert test["unseen"]["count"] == test["count"] - sum(repeated(mixed))

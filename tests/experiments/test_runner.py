@@ -131,9 +131,22 @@ def test_a_unit_that_fails_leaves_no_record(units, tmp_path, monkeypatch):
         raise InputError("bad data")
 
     monkeypatch.setattr(Counted, "run", broken)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="3 of the units failed; the first, set/row/seed-0: bad data"):
         run(units, tmp_path / "records")
     assert read_records(tmp_path / "records") == []
+
+
+def test_a_unit_that_fails_does_not_keep_the_others_waiting(units, tmp_path, monkeypatch):
+    def broken(self, folder, progress):
+        if self.name == "seed-1":
+            raise InputError("it diverged")
+        return whole(self, folder, progress)
+
+    whole = Counted.run
+    monkeypatch.setattr(Counted, "run", broken)
+    with pytest.raises(InputError, match="1 of the units failed; the first, set/row/seed-1: it diverged"):
+        run(units, tmp_path / "records")
+    assert [record["unit"] for record in read_records(tmp_path / "records")] == ["seed-0", "seed-2"]
 
 
 def _runner(units, folder):
@@ -162,7 +175,7 @@ def test_a_killed_runner_loses_the_unit_under_way_and_counts_none_twice(units, t
         from mtsa.experiments import runner
 
         calls = []
-        original = {"in a unit": Counted.run, "before its record": runner.write_json, "after its record": runner.shutil.rmtree}
+        original = {"in a unit": Counted.run, "before its record": runner.write_json, "after its record": runner._remove}
 
         def counted(*args, **options):
             calls.append(1)
@@ -175,7 +188,7 @@ def test_a_killed_runner_loses_the_unit_under_way_and_counts_none_twice(units, t
         elif moment == "before its record":
             runner.write_json = counted
         else:
-            runner.shutil.rmtree = counted
+            runner._remove = counted
         _runner(units, folder)
 
     worker = spawn.Process(target=die_at, args=(units, folder))
@@ -205,9 +218,28 @@ def test_a_record_with_more_or_fewer_than_one_test_evaluation_is_refused(record)
         bad = value | {"test_evaluations": value["test_evaluations"] * count}
         with pytest.raises(InputError, match=f"evaluated {count} times; exactly once counts"):
             check_record(bad, path)
-    curve = [{"accuracy": 0.5, "test_accuracy": 0.6}]
-    with pytest.raises(InputError, match="exactly once counts"):
-        check_record(value | {"dev_curve": curve}, path)
+
+
+@pytest.mark.parametrize("entry", [{"accuracy": 0.5, "test_accuracy": 0.6}, 1])
+def test_a_dev_curve_with_anything_but_dev_figures_is_refused(record, entry):
+    value, path = record
+    with pytest.raises(InputError, match="dev figures alone belong there"):
+        check_record(value | {"dev_curve": [entry]}, path)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), -5.0, True])
+def test_impossible_seconds_are_refused(record, seconds):
+    value, path = record
+    with pytest.raises(InputError, match="a number of at least 0"):
+        check_record(value | {"seconds": seconds}, path)
+
+
+@pytest.mark.parametrize("unseen", [3, {}, {"accuracy": 0.5}, {"accuracy": 2.0, "count": 3}])
+def test_impossible_figures_without_repeated_texts_are_refused(record, unseen):
+    value, path = record
+    test = value["test_evaluations"][0] | {"unseen": unseen}
+    with pytest.raises(InputError, match="delete it, and the unit is run again"):
+        check_record(value | {"test_evaluations": [test]}, path)
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,16 @@ def in_double(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> b
     if problem.dtype != torch.float32 or q.device.type != "cpu" or scales.kind(problem.pairwise) == "callable":
         return False
     cells = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] * max(q.shape[3], v.shape[3])
-    if cells > _MOST or torch.compiler.is_exporting():
-        return False
+    if cells > _MOST or torch.compiler.is_exporting() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False  # nor where a transform of torch.func hides the numbers
     q, k, v, s = (tensor.detach() for tensor in (q, k, v, s))
     if problem.keep is not None:  # what stands at padded keys is nobody's concern
         k, v, s = (tensor.masked_fill(~problem.keep[:, None, :, None], 0.0) for tensor in (k, v, s))
-    score = q.norm(dim=3).amax() * k.norm(dim=3).amax() * abs(problem.scale)
-    large = max(float(v.abs().amax()) / _VALUE, float(s.abs().amax()) / _EXPONENT, float(score) / _EXPONENT)
+    score = _largest(q.norm(dim=3)) * _largest(k.norm(dim=3)) * abs(problem.scale)
+    large = max(_largest(v) / _VALUE, _largest(s) / _EXPONENT, score / _EXPONENT)
     return large > 1.0 and cells <= _CELLS * large
+
+
+def _largest(tensor: Tensor) -> float:
+    """The largest magnitude among the finite entries."""
+    return float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).amax())

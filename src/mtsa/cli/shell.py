@@ -29,6 +29,10 @@ def refusing() -> Iterator[None]:
         yield
     except InputError as error:
         fail(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
 class _Rate(ProgressColumn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -31,12 +32,17 @@ def classification(
 
     Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
     """
+    from mtsa.data.source import InputError
     from mtsa.experiments import classification as plan
-    from mtsa.experiments.classification_table import accuracy_rows, markdown
+    from mtsa.experiments.classification_table import accuracy_rows, checked, markdown
     from mtsa.experiments.records import read_records
     from mtsa.experiments.runner import run_units
 
     with refusing():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise InputError("a table is not for torchrun; start the command several times instead, they share the units")
+        if records.exists() and not records.is_dir():
+            raise InputError(f"--records {records} is a file; name a folder")
         if not show:
             places = plan.Places(data, vectors)
             chosen = plan.units(_names(sets), _names(rows), places, units)
@@ -45,7 +51,10 @@ def classification(
                 typer.echo(
                     f"{len(left.units)} units are left, about {left.seconds / 60:.0f} minutes; the same command goes on"
                 )
-        typer.echo(markdown(accuracy_rows(read_records(records))))
+        found = checked(read_records(records))
+        if not found:
+            raise InputError(f"{records} holds no records; leave out --show, and they are made")
+        typer.echo(markdown(accuracy_rows(found)))
 
 
 def _names(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from mtsa.data.source import InputError
 from mtsa.names import nearest
 from mtsa.training.folder import MANIFEST
-from mtsa.training.prepare import Split, check_there, read_split
+from mtsa.training.prepare import Split, check_there, read_split, repeated
 from mtsa.training.recipe import Recipe, make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
 from mtsa.training.several import folds_of
@@ -39,6 +39,11 @@ class Protocol:
     def units(self) -> int:
         """How many runs make one cell of the table."""
         return self.folds or self.seeds
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all units."""
+        return [self.unit(number) for number in range(self.units)]
 
     def unit(self, number: int) -> str:
         """The name of a unit, from 0."""
@@ -98,9 +103,9 @@ class Places:
     vectors: Path | None = None  # None: GloVe as `mtsa data get glove.6B` leaves it in the data folder
 
     def file(self, name: str) -> Path:
-        """A file of the data folder, or of a folder `sst` in it."""
+        """A file of the data folder, or of a folder `sst` in it; absolute, so that a unit is the same from anywhere."""
         inner = self.data / "sst" / name
-        return inner if inner.exists() else self.data / name
+        return (inner if inner.exists() else self.data / name).resolve()
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,7 @@ class Trained(Unit):
         return {**table, "folds": self.protocol.folds}
 
     def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
-        table = {key: value for key, value in settings.items() if key != "folds"}
-        return {**tomllib.loads(to_toml(make_recipe(table, [], "the record"))), "folds": settings.get("folds")}
+        return _normal(settings)
 
     @property
     def files(self) -> dict[str, Path]:
@@ -140,8 +144,8 @@ class Trained(Unit):
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         test = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["test"]
         kept = {key: value for key, value in test.items() if not isinstance(value, list)}
-        examples = record.pop("sources")["examples"]
-        return {**record, "examples": examples, "test_evaluations": [kept]}
+        sources = record.pop("sources")
+        return {**record, "examples": sources["examples"], "split": sources["sha256"], "test_evaluations": [kept]}
 
 
 @dataclass(frozen=True)
@@ -155,8 +159,9 @@ class Rival(Unit):
 
     @property
     def settings(self) -> dict[str, Any]:
-        names = [name for _, name in self.protocol.files]
-        return {**RIVALS[self.kind.name].settings, "files": names, "folds": self.protocol.folds, "seed": self.number}
+        data = tomllib.loads(to_toml(_recipe(self.protocol, self.places, None, self.number)))["data"]
+        data |= {key: Path(data[key]).name for key in ("train", "dev", "test")}
+        return {"data": data, **RIVALS[self.kind.name].settings, "folds": self.protocol.folds, "seed": self.number}
 
     @property
     def files(self) -> dict[str, Path]:
@@ -164,8 +169,29 @@ class Rival(Unit):
 
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         with progress(f"{self.dataset} {self.row} {self.name}", None):
-            split = _split(self.protocol, self.places, self.number, phrases=RIVALS[self.kind.name].phrases)
-            return rival_figures(self.kind.name, split, self.number)
+            whole = _split(self.protocol, self.places, self.number)
+            split = whole
+            if not RIVALS[self.kind.name].phrases:
+                split = _split(self.protocol, self.places, self.number, phrases=False)
+            return rival_figures(self.kind.name, split, self.number, known=repeated(whole))
+
+
+def comparable(record: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a record but for its seed, older ones with what has been added since at its default.
+
+    Raises:
+        InputError: settings that are no recipe.
+    """
+    settings: dict[str, Any] = record["settings"]
+    if ROWS[record["row"]].encoder:
+        settings = _normal(settings)
+        settings = {**settings, "training": {key: value for key, value in settings["training"].items() if key != "seed"}}
+    return {key: value for key, value in settings.items() if key != "seed"}
+
+
+def _normal(settings: dict[str, Any]) -> dict[str, Any]:
+    table = {key: value for key, value in settings.items() if key != "folds"}
+    return {**tomllib.loads(to_toml(make_recipe(table, [], "the record"))), "folds": settings.get("folds")}
 
 
 def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: int = 0) -> list[Unit]:
@@ -184,7 +210,8 @@ def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: in
         for name in given:
             if name not in known:
                 raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
-    protocols, kinds = [PROTOCOLS[name] for name in datasets or PROTOCOLS], [ROWS[name] for name in rows or ROWS]
+    protocols = [PROTOCOLS[name] for name in dict.fromkeys(datasets or PROTOCOLS)]
+    kinds = [ROWS[name] for name in dict.fromkeys(rows or ROWS)]
     for kind in kinds:
         if not kind.encoder:
             check_installed(kind.name)
@@ -206,16 +233,16 @@ def _units(protocols: list[Protocol], rows: list[Row], places: Places, most: int
 def _recipe(protocol: Protocol, places: Places, row: Row | None, number: int) -> Recipe:
     """The `cpu` recipe of a data set with the row's encoder, and `number` as its seed."""
     settings = [f"encoder.{key}={value}" for key, value in row.options] if row else []
-    if places.vectors is not None:
+    vectors = places.file("glove.6B.zip") if places.vectors is None else places.vectors.resolve()
+    if vectors.suffix != ".zip":
         settings.append('vectors.member=""')
-    vectors = places.vectors or places.file("glove.6B.zip")
     files = {key: str(places.file(name)) for key, name in protocol.files}
     encoder = row.encoder if row else None
     return make(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=str(vectors), seed=number, settings=settings)
 
 
 def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = True) -> Split:
-    """The examples of a unit, the same for every row: folds are those of seed 0, dev parts are cut by the unit's number.
+    """The examples of a unit, the same for every row: folds and their dev parts are those of seed 0, runs have their own.
 
     Without `phrases`, a training set of trees gives whole sentences alone.
     """

@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from .classification import PROTOCOLS, ROWS
+from mtsa.data.source import InputError
+
+from .classification import PROTOCOLS, ROWS, comparable
 
 TITLES = {"cr": "CR", "mpqa": "MPQA", "subj": "SUBJ", "trec": "TREC", "sst5": "SST-5"}
 
@@ -22,18 +24,40 @@ REMARKS = """\
 Accuracy in percent, mean (standard deviation) over 10 folds (CR, MPQA, SUBJ) or 5 runs (TREC, SST-5); [n of m] where not all
 units were run. Each record holds the dev curve and one evaluation on the test part.
 
-Ours against the paper: word vectors GloVe 6B of 100 dimensions (the paper: 300); half of the paper's width but for
-`mtsa-wide`; the settings of the `cpu` recipes, which were chosen with MTSA on dev parts and are the same for every row. The
-best step is chosen on a dev part: a tenth of the training data, or the official dev part of SST. The paper's code chose the
-best step on the evaluation data itself (the 500 TREC questions, the held-out folds), so its figures are optimistic beside
-these.
+Ours against the paper: word vectors GloVe 6B of 100 dimensions (the paper: 300), cut to the words of the paper's data sets
+where the file above says "tasks"; half of the paper's width but for `mtsa-wide`; the settings of the `cpu` recipes, which
+were chosen with MTSA on dev parts and are the same for every row. The best step is chosen on a dev part: a tenth of the
+training data, or the official dev part of SST. On TREC the model that is tested is then trained anew on training and dev
+data together, for as many passes; elsewhere it is the model of the best step. The paper's code chose the best step on the
+evaluation data itself (the 500 TREC questions, the held-out folds), so its figures are optimistic beside these.
 
-Rivals on the same splits: C of the logistic regression is chosen on the dev part, then the model is fitted on training and dev
-data together; fastText has nothing chosen, and is trained on both too. On SST-5 fastText is trained on all phrases as the
-encoders are, the logistic regression on whole sentences.
+Rivals on the same splits: C of the logistic regression is chosen on the dev part, then the model is fitted on training and
+dev data together; fastText has nothing chosen, and is trained on both too. On SST-5 fastText is trained on all phrases as
+the encoders are, the logistic regression on whole sentences.
 
 *unseen*: the same answers, without the test texts that stand in the training or dev data too (but for case and spaces).
 """
+
+
+def checked(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records, if they can stand in one table.
+
+    Raises:
+        InputError: one of no row, data set or unit of the plan, or records of one cell with other settings or files.
+    """
+    cells: dict[tuple[str, str], tuple[str, Any]] = {}
+    for record in records:
+        row, dataset, unit = record["row"], record["dataset"], record["unit"]
+        place = f"{dataset}/{row}/{unit}.json"
+        if row not in ROWS or dataset not in PROTOCOLS or unit not in PROTOCOLS[dataset].names:
+            raise InputError(f"{place} belongs to no cell of the table; delete it")
+        if not {"processor", "threads"} <= record["machine"].keys() or "torch" not in record["versions"]:
+            raise InputError(f"{place} does not say on what machine or with what torch; delete it, and the unit is run again")
+        what = (comparable(record), record["sources"])
+        first, other = cells.setdefault((row, dataset), (place, what))
+        if what != other:
+            raise InputError(f"{place} and {first} were made with other settings or files; delete one of them")
+    return list(records)
 
 
 class Cells:
@@ -77,11 +101,13 @@ def section(records: Sequence[dict[str, Any]]) -> str:
     """The section of the results page."""
     rows = {row.name: row.about for row in ROWS.values()}
     total = sum(record["seconds"] for record in records)
-    threads = sorted({record["machine"]["threads"] for record in records})
+    threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
+    machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
+    versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
+    vectors = sorted({name for record in records for name in record["sources"] if "glove" in name})
     circumstances = (
         f"`mtsa table classification`: {len(records)} records in `results/classification`, {total / 3600:.1f} hours of runs "
-        f"with {' or '.join(map(str, threads))} thread(s) each; {records[0]['machine']['processor']}, "
-        f"torch {records[0]['versions']['torch']}. Runs went two at a time, so the seconds are those of a busy machine."
+        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}; vectors {', '.join(vectors)}."
     )
     parts = ["## Sentence classification\n", circumstances, "", markdown(accuracy_rows(records)), ""]
     parts += [f"- `{name}`: {about}." for name, about in rows.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,24 @@ def check_record(record: Any, path: Path) -> dict[str, Any]:
             raise InputError(f'{path}: the record has no "{key}"; {_CURE}')
     if Path(record["dataset"]) / record["row"] / f"{record['unit']}.json" != Path(*path.parts[-3:]):
         raise InputError(f"{path} is the record of {record['dataset']}/{record['row']}/{record['unit']}; move it there")
-    tests = record["test_evaluations"]
-    if len(tests) != 1 or any("test" in str(key) for entry in record["dev_curve"] for key in entry):
-        raise InputError(f"{path}: the test part was evaluated {len(tests)} times; exactly once counts; {_CURE}")
-    accuracy = tests[0].get("accuracy") if isinstance(tests[0], dict) else None
-    if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0:
-        raise InputError(f"{path}: the test accuracy is {accuracy!r}; it must be between 0 and 1; {_CURE}")
+    if not 0.0 <= record["seconds"] < math.inf or isinstance(record["seconds"], bool):
+        raise InputError(f"{path}: seconds are {record['seconds']!r}; they must be a number of at least 0; {_CURE}")
+    for entry in record["dev_curve"]:
+        if not isinstance(entry, dict) or any("test" in str(key) for key in entry):
+            raise InputError(f"{path}: the dev curve holds {entry!r}; dev figures alone belong there; {_CURE}")
+    _check_tests(record["test_evaluations"], path)
     return record
+
+
+def _check_tests(tests: list[Any], path: Path) -> None:
+    if len(tests) != 1:
+        raise InputError(f"{path}: the test part was evaluated {len(tests)} times; exactly once counts; {_CURE}")
+    for figures in (tests[0], tests[0].get("unseen", tests[0]) if isinstance(tests[0], dict) else None):
+        accuracy, count = (figures.get("accuracy"), figures.get("count")) if isinstance(figures, dict) else (None, None)
+        if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0:
+            raise InputError(f"{path}: the test accuracy is {accuracy!r}; it must be between 0 and 1; {_CURE}")
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"{path}: the count of test examples is {count!r}; it must be at least 1; {_CURE}")
 
 
 def read_record(path: Path) -> dict[str, Any]:

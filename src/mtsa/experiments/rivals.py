@@ -15,7 +15,7 @@ from mtsa.data.examples import Example
 from mtsa.data.source import InputError
 from mtsa.data.tokens import word_tokenizer
 from mtsa.machine import circumstances
-from mtsa.training.prepare import Split, repeated
+from mtsa.training.prepare import Split
 
 Answers = tuple[list[dict[str, Any]], list[str]]  # the dev curve, and the answers to the test part
 
@@ -31,6 +31,7 @@ class RivalKind:
 
 
 _STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+_WORDS = {"ngram_range": [1, 2], "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[?!]"}
 _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
 
 
@@ -42,7 +43,7 @@ def _tfidf(split: Split, seed: int) -> Answers:
 
     def fitted(strength: float, examples: Sequence[Example]) -> Any:
         made = make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[?!]"),
+            TfidfVectorizer(**(_WORDS | {"ngram_range": (1, 2)})),
             LogisticRegression(C=strength, max_iter=2000, random_state=seed),
         )
         return made.fit(_texts(examples), _labels(examples))
@@ -82,8 +83,10 @@ def _fasttext(split: Split, seed: int) -> Answers:
 
 
 RIVALS: dict[str, RivalKind] = {
-    "tfidf": RivalKind({"ngrams": [1, 2], "C": _STRENGTHS}, _tfidf, "sklearn", phrases=False),
-    "fasttext": RivalKind(_FASTTEXT, _fasttext, "fasttext"),
+    "tfidf": RivalKind(
+        {"tfidf": _WORDS, "C": _STRENGTHS, "trained_on": "train, then train and dev"}, _tfidf, "sklearn", phrases=False
+    ),
+    "fasttext": RivalKind({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
 }
 
 
@@ -99,12 +102,14 @@ def check_installed(name: str) -> None:
         )
 
 
-def rival_figures(name: str, split: Split, seed: int) -> dict[str, Any]:
-    """Fit a rival and evaluate it once; what a record of a unit holds besides its names."""
+def rival_figures(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
+    """Fit a rival and evaluate it once; what a record of a unit holds besides its names.
+
+    `known` says which test texts training has too.
+    """
     begun = time.perf_counter()
     curve, answers = RIVALS[name].answer(split, seed)
     right = [answer == str(example.label) for answer, example in zip(answers, split.test, strict=True)]
-    known = repeated(split)
     fresh = [good for good, seen in zip(right, known, strict=True) if not seen]
     test: dict[str, Any] = {"accuracy": sum(right) / len(right), "count": len(right)}
     if any(known) and fresh:

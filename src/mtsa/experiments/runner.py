@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.source import InputError
-from mtsa.files import write_json
+from mtsa.files import fingerprint, write_json
 from mtsa.training.run import Progress
 
 from .records import check_record, read_record
@@ -56,7 +56,7 @@ def run_units(
     waiting = _pending(units, folder)
     say(_cost(units, waiting, folder))
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    left, busy = [], []
+    left, busy, failed = [], [], dict[Unit, InputError]()
     for unit in waiting:
         if end is not None and time.monotonic() + estimate(unit, folder) > end:
             left.append(unit)
@@ -65,10 +65,17 @@ def run_units(
             if not mine:
                 busy.append(unit)
             elif not (folder / unit.path).exists():  # another runner may have ended it since
-                _run(unit, folder, say, progress)
+                try:
+                    _run(unit, folder, say, progress)
+                except InputError as error:  # the others do not wait for it
+                    failed[unit] = error
+                    say(f"{unit.path.with_suffix('')} failed: {error}")
     if busy:
         names = ", ".join(str(unit.path.with_suffix("")) for unit in busy)
         say(f"left to other processes that were running them: {names}")
+    if failed:
+        unit = next(iter(failed))
+        raise InputError(f"{len(failed)} of the units failed; the first, {unit.path.with_suffix('')}: {failed[unit]}")
     undone = [unit for unit in (*left, *busy) if not (folder / unit.path).exists()]
     return Left(undone, sum(estimate(unit, folder) for unit in undone))
 
@@ -104,7 +111,7 @@ def _pending(units: Sequence[Unit], folder: Path) -> list[Unit]:
             raise InputError(f"{path} was made with other settings ({keys}); delete it, or name another folder with --records")
         for name, file in unit.files.items():
             if file not in sums:
-                sums[file] = unit.sources()[name]
+                sums[file] = fingerprint(file)
             if record["sources"].get(name) != sums[file]:
                 raise InputError(f"{path} was made with another {name}; delete it, or name another folder with --records")
     return waiting
@@ -124,16 +131,24 @@ def _differences(old: dict[str, Any], new: dict[str, Any], place: str = "") -> s
 def _run(unit: Unit, folder: Path, say: Callable[[str], None], progress: Progress) -> None:
     work, path = folder / _WORK / unit.path.with_suffix(""), folder / unit.path
     what = {"settings": unit.settings, "sources": unit.sources()}
-    begun = work / hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    named = json.dumps([what, sorted(map(str, unit.files.values()))], sort_keys=True)
+    begun = work / hashlib.sha256(named.encode()).hexdigest()[:16]
     for other in work.glob("*"):
-        if other != begun:  # begun with other settings or other data
+        if other != begun:  # begun with other settings or other data, or done with
             shutil.rmtree(other)
     names = {"table": unit.table, "dataset": unit.dataset, "row": unit.row, "unit": unit.name}
     record = {**names, **what, **unit.run(begun, progress)}
     write_json(path, check_record(record, path))
-    shutil.rmtree(work, ignore_errors=True)
+    _remove(work)
     test = record["test_evaluations"][0]
     say(f"{unit.path.with_suffix('')}: test {test['accuracy']:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
+
+
+def _remove(work: Path) -> None:
+    """Nothing of a unit's work may be taken for an unfinished unit, whenever this is stopped: the names go first."""
+    for inner in list(work.glob("*")):
+        inner.rename(inner.with_name(f"{inner.name}.done"))
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
@@ -144,7 +159,7 @@ def _locked(path: Path) -> Iterator[bool]:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 yield False
                 return
         yield True

@@ -258,8 +258,12 @@ def _check(recipe: Recipe, source: str) -> None:
             raise InputError(f"{source}: {place} is {number}; it must be {needed}")
     if training.schedule == "constant" and training.warmup:
         raise InputError(f"{source}: training.warmup is {training.warmup}, but a constant schedule does not read it")
-    if recipe.data.emphasis and not recipe.data.phrases:
-        raise InputError(f"{source}: data.emphasis is {recipe.data.emphasis}, but without data.phrases nothing reads it")
+    if recipe.data.emphasis and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
+        raise InputError(f"{source}: data.emphasis is for the phrases of five-class trees, with a dev file; leave it out")
+    if training.refit and (training.schedule != "constant" or recipe.data.emphasis):
+        raise InputError(
+            f"{source}: training.refit needs a constant schedule and no data.emphasis; add --set training.refit=false"
+        )
     if recipe.vectors.rate != 1.0 and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.rate is {recipe.vectors.rate}, but there is no vectors.file for it")
     if recipe.vectors.member and not recipe.vectors.file:

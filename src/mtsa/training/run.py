@@ -90,7 +90,7 @@ def run_recipe(
         prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
     model = _start_model(prepared)
     if first:
-        _begin(folder, recipe, sources)
+        _begin(folder, recipe, sources, fresh=last is None)
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
@@ -125,6 +125,7 @@ class _End:
     best: int  # step
     steps: int
     seconds: float
+    refit_steps: int = 0
 
 
 def _trainer(
@@ -170,7 +171,7 @@ def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None],
     trainer.load_last()
     prepared.repeated = found.prepared.repeated
     prepared.remarks = found.prepared.remarks
-    return _End(prepared, trainer, found.dev, found.best, found.steps + steps, found.seconds + trainer.seconds)
+    return _End(prepared, trainer, found.dev, found.best, found.steps, found.seconds + trainer.seconds, steps)
 
 
 def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
@@ -191,6 +192,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "parameters": {"all": trained, "words": model.words.tuned.numel()},
             "steps": end.steps,
             "best_step": end.best,
+            "refit_steps": end.refit_steps,
             "seconds": end.seconds,
             "dev_curve": dev_curve,
         }
@@ -236,16 +238,21 @@ def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder with --out")
     if folder.is_dir() and any(
-        entry.name not in (_CHECKPOINTS, _REFIT, _SOURCES, RECIPE, "tensorboard") for entry in folder.iterdir()
+        not entry.name.endswith(".partial") and entry.name not in (_CHECKPOINTS, _REFIT, _SOURCES, RECIPE, "tensorboard")
+        for entry in folder.iterdir()
     ):
         raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
     return None
 
 
-def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> None:
+def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
     """Make the run folder, with what tells a later run that it is the same."""
     try:
         (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        for partial in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+            partial.unlink()
+        if fresh:
+            shutil.rmtree(folder / _REFIT, ignore_errors=True)
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
     write_json(folder / _SOURCES, sources)

@@ -210,7 +210,8 @@ class RecipeTrainer(Trainer):
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
         self.state = TrainerState.load_from_json(str(folder / _STATE))
-        self.spent = float(json.loads((folder / _SPENT).read_text(encoding="utf-8")))
+        spent = folder / _SPENT
+        self.spent = float(json.loads(spent.read_text(encoding="utf-8"))) if spent.exists() else 0.0
         return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
 
 
