@@ -271,3 +271,11 @@ def test_a_saturated_layer_has_the_gradients_of_the_definition(form):
     for exact, usual, found in zip(truth, plain, fast, strict=True):
         budget = 3 * (usual - exact).abs().max() + 5e-6 * exact.abs().max()
         assert (found - exact).abs().max() <= budget
+
+
+def test_large_numbers_under_a_transform_of_torch_func():
+    """A transform hides the numbers, so the choice of the precision must not look at them."""
+    case = cases.make(("forward", "backward"), queries=5, values=1e3)
+    mapped = torch.func.vmap(lambda *four: mtsa.tensorized_attention(*four, masks=case.masks, backend="reference"))
+    stacked = [torch.stack([tensor, 2.0 * tensor]) for tensor in case.tensors]
+    torch.testing.assert_close(mapped(*stacked)[0], case.run("reference"), rtol=1e-4, atol=1e-2)
