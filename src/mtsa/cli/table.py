@@ -53,7 +53,7 @@ def classification(
                 )
         found = checked(read_records(records))
         if not found:
-            raise InputError(f"{records} holds no records; leave out --show, and they are made")
+            raise InputError(f"{records} holds no records yet; call it without --show, and with time enough")
         typer.echo(markdown(accuracy_rows(found)))
 
 
