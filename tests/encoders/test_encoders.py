@@ -18,6 +18,10 @@ SMALL = {
     "multihead": {"heads": 3, "head_dim": 5},
     "disa": {"width": 5},
     "biblosa": {"width": 5, "block": 3},
+    "mtsa_no_masks": {"head_dim": 5},
+    "mtsa_no_token2token": {"head_dim": 5},
+    "mtsa_no_source2token": {"head_dim": 5},
+    "mtsa_none": {"width": 11},
 }
 WIDTH = 7
 CASES = [
@@ -125,7 +129,7 @@ def test_context_reaches_other_tokens_where_there_is_any(name, options):
     other[:, 4] += 1.0
     moved = (encoder(other, keep) - encoder(x, keep)).abs().amax(-1)[0] > 1e-6
     assert moved[4]
-    assert moved[[3, 5]].all() == (name != "embedding")
+    assert moved[[3, 5]].all() == (name not in ("embedding", "mtsa_none"))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +143,10 @@ def test_context_reaches_other_tokens_where_there_is_any(name, options):
         ("disa", 903_000),
         ("biblosa", 2_706_000),
         ("mtsa", 1_262_400),
+        ("mtsa_no_masks", 1_262_400),
+        ("mtsa_no_token2token", 902_400),
+        ("mtsa_no_source2token", 901_200),
+        ("mtsa_none", 180_600),
         ("embedding", 0),
     ],
 )
@@ -292,3 +300,43 @@ def test_options_reach_the_attention_layer():
     assert layer.masks == (Window(2), NoSelf())
     assert (layer.activation, layer.token_scale, layer.source_scale) == ("tanh", "identity", "logsigmoid")
     assert (layer.dense_dropout, layer.attention_dropout) == (0.2, 0.3)
+
+
+def full_form(encoder, whole):
+    """Give a whole layer the weights of an ablated one."""
+    attention = whole.attention
+    attention.value.load_state_dict(encoder.value.state_dict())
+    attention.gate.load_state_dict(encoder.gate.state_dict())
+    return attention
+
+
+def test_without_token2token_the_pair_scores_are_all_alike():
+    encoder, whole = made("mtsa_no_token2token", {"head_dim": 5}), made("mtsa", {"head_dim": 5})
+    attention = full_form(encoder, whole)
+    attention.source_hidden.load_state_dict(encoder.source_hidden.state_dict())
+    attention.source_score.load_state_dict(encoder.source_score.state_dict())
+    x, keep = batch(7, 4)
+    assert not torch.allclose(encoder(x, keep), whole(x, keep), atol=1e-3)
+    with torch.no_grad():
+        attention.query.weight.zero_()
+    torch.testing.assert_close(encoder(x, keep), whole(x, keep))
+
+
+def test_without_source2token_every_token_of_a_pair_score_counts_alike():
+    encoder, whole = made("mtsa_no_source2token", {"head_dim": 5}), made("mtsa", {"head_dim": 5})
+    attention = full_form(encoder, whole)
+    attention.query.load_state_dict(encoder.query.state_dict())
+    attention.key.load_state_dict(encoder.key.state_dict())
+    x, keep = batch(7, 4)
+    assert not torch.allclose(encoder(x, keep), whole(x, keep), atol=1e-3)
+    with torch.no_grad():
+        attention.source_score.weight.zero_()
+    torch.testing.assert_close(encoder(x, keep), whole(x, keep))
+
+
+def test_without_masks_order_makes_no_difference():
+    for name, same in (("mtsa_no_masks", True), ("mtsa", False)):
+        encoder = made(name, {"head_dim": 5})
+        x, keep = batch(7)
+        turned = encoder(x.flip(1), keep).flip(1)
+        assert torch.allclose(encoder(x, keep), turned, atol=1e-6) is same

@@ -15,7 +15,7 @@ from mtsa.experiments.classification_table import PAPER, accuracy_rows, checked,
 from mtsa.experiments.records import read_records
 from mtsa.experiments.rivals import RIVALS, rival_figures
 from mtsa.experiments.runner import run_units
-from mtsa.training.prepare import repeated
+from mtsa.training.split import repeated
 from mtsa.training.trainer import RecipeTrainer
 from tests.workbench import COLOURS, FRUITS, glove, no_bar, sentences
 
@@ -212,14 +212,14 @@ def test_a_unit_that_was_stopped_goes_on_from_anywhere(places, tmp_path, monkeyp
     records, said = tmp_path / "records", []
     monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run_units(plan.units(["cr"], ["mtsa"], near, 1), records, minutes=None, say=said.append, progress=no_bar)
-    (begun,) = (records / ".work" / "cr" / "mtsa" / "fold-01").iterdir()
+        run_units(plan.units(["mpqa"], ["mtsa"], near, 1), records, minutes=None, say=said.append, progress=no_bar)
+    (begun,) = (records / ".work" / "mpqa" / "mtsa" / "fold-01").iterdir()
     (begun / ".sources.json.1.partial").write_text("half")
-    run_units(plan.units(["cr"], ["mtsa"], places, 1), records, minutes=None, say=said.append, progress=no_bar)
+    run_units(plan.units(["mpqa"], ["mtsa"], places, 1), records, minutes=None, say=said.append, progress=no_bar)
     (record,) = read_records(records)
     assert len(saves) == len(set(saves)) > 3  # no step was trained twice
     assert len(record["dev_curve"]) == len(saves)
-    assert not (records / ".work" / "cr" / "mtsa" / "fold-01").exists()
+    assert not (records / ".work" / "mpqa" / "mtsa" / "fold-01").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import mtsa.training
 from mtsa.data.examples import Layout
 from mtsa.data.source import InputError
+from mtsa.encoders import build_encoder
 from mtsa.training.recipe import Recipe, load_recipe, make_recipe, named_recipes, to_toml
 from mtsa.training.start import make
 
@@ -18,8 +19,9 @@ def test_every_recipe_loads_and_tells_what_it_is(name):
     recipe = load_recipe(name)
     assert len(named_recipes()[name]) > 20
     if name.endswith(".paper"):
-        assert recipe.encoder["form"] == "released"
-        assert recipe.encoder["heads"] * recipe.encoder["head_dim"] == 600
+        encoder = build_encoder(recipe.encoder["name"], 300, **recipe.encoder_options)
+        assert encoder.out_dim == 600
+        assert recipe.encoder.get("form", "released") == "released"
         assert recipe.vectors.member == "glove.6B.300d.txt"
 
 

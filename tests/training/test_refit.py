@@ -8,8 +8,8 @@ import torch
 
 from mtsa.data.examples import Example
 from mtsa.training.folder import open_run
-from mtsa.training.prepare import Split, read_split
 from mtsa.training.run import run_recipe
+from mtsa.training.split import Split, read_split
 from mtsa.training.trainer import RecipeTrainer
 from tests.workbench import no_bar, sentences, small_recipe, write_csv
 

@@ -10,13 +10,14 @@ import torch
 import mtsa
 from mtsa.data.source import InputError
 from mtsa.encoders import encoder_names
-from mtsa.inference.attention import attention_map, draw_attention
+from mtsa.inference.attention import attention_maps, draw_attention
 from mtsa.inference.predictor import Predictor
 from mtsa.training.folder import open_run
-from mtsa.training.prepare import cut, prepare, read_split
+from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
 from mtsa.training.several import cross_validate, repeat
+from mtsa.training.split import cut, read_split
 from mtsa.training.trainer import make_optimizer
 from tests.encoders.test_encoders import SMALL
 from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
@@ -91,7 +92,7 @@ def test_vectors_are_tuned_and_unseen_words_keep_theirs(data, tmp_path):
     recipe = dataclasses.replace(recipe, vectors=Vectors(file=str(path)))
     prepared = prepare(recipe, read_split(recipe))
     start = prepared.model()
-    numbers = prepared.tokenizer.get_vocab()
+    numbers = prepared.inputs.tokenizer.get_vocab()
     rows = {line.split()[0]: torch.tensor([float(x) for x in line.split()[1:]]) for line in path.read_text().splitlines()}
     torch.testing.assert_close(start.words.tuned[numbers["red"]], rows["red"])
     assert start.words.tuned[numbers["pear"]].abs().max() <= 0.05  # the paper's range for words without a vector
@@ -250,16 +251,16 @@ def test_tensorboard_on_request(data, tmp_path):
 
 def test_attention_of_a_sentence(trained, tmp_path):
     _, predictor = trained
-    found = attention_map(predictor, "The old red plum")
+    (found,) = attention_maps(predictor, "The old red plum")
     assert found.words == ["The", "old", "red", "plum"]
     assert found.token2token.shape == (2, 4, 4)
     assert found.token2token[0].triu().abs().max() == 0  # forward: earlier words alone
     torch.testing.assert_close(found.token2token[0].sum(-1)[1:], torch.ones(3))
     assert float(found.pooling.sum()) == pytest.approx(1.0, abs=1e-5)
-    draw_attention(found, tmp_path / "a.png")
+    draw_attention([found], tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="no words"):
-        attention_map(predictor, "  ")
+        attention_maps(predictor, "  ")
 
 
 FAULTS = {

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from mtsa.training.prepare import prepare, read_split
+from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
+from mtsa.training.split import read_split
 from mtsa.training.trainer import LengthBatches, RecipeTrainer, make_optimizer
 from tests.workbench import COLOURS, glove, sentences, small_recipe, write_csv
 
@@ -23,7 +24,13 @@ def trainer(data, folder, vectors=None, **training):
     prepared = prepare(recipe, read_split(recipe))
     parts = prepared.parts
     return RecipeTrainer(
-        prepared.model(), recipe, parts["train"], parts["dev"], known=prepared.known, labels=prepared.labels, folder=folder
+        prepared.model(),
+        recipe,
+        parts["train"],
+        parts["dev"],
+        known=prepared.inputs.known,
+        labels=prepared.labels,
+        folder=folder,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given
+from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import bar, fail, refusing
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
@@ -17,20 +17,27 @@ data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones
 def check(
     file: Annotated[Path, typer.Argument(help="The file to look through.")],
     text_column: TextColumn = None,
+    pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    task: Annotated[str, typer.Option(help="classification, or regression for number targets.")] = "classification",
+    task: Annotated[
+        str, typer.Option(help="classification or pair; regression or similarity for number targets.")
+    ] = "classification",
 ) -> None:
     """What is in a file, what is wrong with it, and where."""
     from mtsa.data.check import check as look
     from mtsa.data.examples import Layout
+    from mtsa.names import nearest
+    from mtsa.training.recipe import TASKS
 
-    options = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
+    if task not in TASKS:
+        fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')
+    options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
-        report = look(file, layout, number=task == "regression")
+        report = look(file, layout, number=task in ("regression", "similarity"), paired=task in ("pair", "similarity"))
     for line in report.lines():
         typer.echo(line)
     if report.wrong:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 
 TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
+PairColumn = Annotated[str | None, typer.Option(help="Column with the second texts, of pairs.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column with the labels, or the numbers to predict.")]
 Format = Annotated[
-    str | None, typer.Option(help="csv, tsv, jsonl, label_text, trec or sst; by the file's ending when left out.")
+    str | None,
+    typer.Option(help="csv, tsv, jsonl, label_text, trec, sst, nli or label_pair; by the file's ending when left out."),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; UTF-8 when left out.")]
 Delimiter = Annotated[str | None, typer.Option(help="What separates the columns of a csv file.")]

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from .options import Delimiter, Encoding, Format, LabelColumn, TextColumn, given
+from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import adder, bar, fail, refusing
 
 if TYPE_CHECKING:
+    from mtsa.data.examples import Example
     from mtsa.inference.predictor import Prediction, Predictor
+
+    Write = Callable[[Example, Prediction], None]
 
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
@@ -30,11 +33,12 @@ def add_work(app: typer.Typer) -> None:
 
 def train(
     recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    task: Annotated[str | None, typer.Option(help="classification, regression, pair or similarity.")] = None,
     train: Annotated[str | None, typer.Option(help='Training file, or "corpus:questions".')] = None,
     dev: Annotated[str | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
     test: Annotated[str | None, typer.Option(help="Test file, evaluated once at the end.")] = None,
     text_column: TextColumn = None,
+    pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
@@ -54,7 +58,7 @@ def train(
     from mtsa.training.start import make, start
 
     data = given(train=train, dev=dev, test=test, text_column=text_column, label_column=label_column)
-    data |= given(format=format, encoding=encoding, delimiter=delimiter)
+    data |= given(pair_column=pair_column, format=format, encoding=encoding, delimiter=delimiter)
     if out is None:
         fail("name the folder for the run with --out, such as --out runs/first")
     if folds and repeats > 1:
@@ -72,6 +76,7 @@ def evaluate(
     run: RunFolder,
     data: Annotated[str, typer.Option(help='Labelled file, or "corpus:questions" for its test part.')],
     text_column: TextColumn = None,
+    pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
@@ -89,7 +94,12 @@ def evaluate(
 
     with refusing():
         predictor = Predictor.load(run)
-        reading = {"text_column": text_column, "label_column": label_column, "delimiter": delimiter}
+        reading = {
+            "text_column": text_column,
+            "pair_column": pair_column,
+            "label_column": label_column,
+            "delimiter": delimiter,
+        }
         with adder(None, "evaluating") as tick:
             score = predictor.evaluate(
                 data, tick, lambda remark: typer.echo(remark, err=True), format=format, encoding=encoding, **reading
@@ -111,8 +121,13 @@ def evaluate(
 def predict(
     run: RunFolder,
     source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (a text on each line).')],
+    pair: Annotated[str | None, typer.Option(help="The second text, where a text of a pair is given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write: .jsonl or .csv; standard output when left out.")] = None,
+    submission: Annotated[
+        bool, typer.Option("--submission", help="Write pairID and gold_label, as the MultiNLI test sites take them.")
+    ] = False,
     text_column: TextColumn = None,
+    pair_column: PairColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -122,29 +137,33 @@ def predict(
 
     with refusing():
         predictor = Predictor.load(run)
-        reading = {"text_column": text_column, "format": format, "encoding": encoding, "delimiter": delimiter}
-        texts = _texts(source, encoding, lambda: predictor.texts(source, **reading))
-        with adder(None, "predicting") as tick, _writer(out, predictor) as write:
-            for prediction in predictor.stream(texts, tick):
-                write(prediction)
+        columns = {"text_column": text_column, "pair_column": pair_column}
+        reading = {**columns, "format": format, "encoding": encoding, "delimiter": delimiter}
+        examples = _examples(predictor, source, pair, encoding, reading)
+        with adder(None, "predicting") as tick, _writer(out, predictor, submission) as write:
+            for example, prediction in predictor.stream_examples(examples, tick):
+                write(example, prediction)
 
 
 def explain(
     run: RunFolder,
     text: Annotated[str, typer.Argument(help="A sentence.")],
+    pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
     out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence, as heat maps."""
-    from mtsa.inference.attention import attention_map, draw_attention
+    from mtsa.inference.attention import attention_maps, draw_attention
     from mtsa.inference.predictor import Predictor
 
     with refusing():
-        found = attention_map(Predictor.load(run), text)
+        predictor = Predictor.load(run)
+        _check_pair(predictor, pair)
+        found = attention_maps(predictor, text if pair is None else (text, pair))
     try:
         draw_attention(found, out)
     except OSError as error:
         fail(f"{out}: {error.strerror}; name another file with --out")
-    typer.echo(f"{found.label}: {out}")
+    typer.echo(f"{found[0].label}: {out}")
 
 
 def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] = None) -> None:
@@ -177,20 +196,30 @@ def encoders() -> None:
     typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
 
 
-def _texts(source: str, encoding: str | None, from_file: Callable[[], Iterable[str]]) -> Iterable[str]:
+def _check_pair(predictor: Predictor, pair: str | None) -> None:
+    if predictor.run.recipe.paired and pair is None:
+        fail("this model reads pairs; give the second text with --pair")
+    if not predictor.run.recipe.paired and pair is not None:
+        fail("this model reads single texts; leave out --pair")
+
+
+def _examples(
+    predictor: Predictor, source: str, pair: str | None, encoding: str | None, reading: dict[str, Any]
+) -> Iterable[Example]:
     from mtsa.corpora import is_corpus
+    from mtsa.data.examples import Example
     from mtsa.data.readers import ENDINGS
 
     if source == "-":
-        return _standard_input(encoding or "utf-8")
-    if not source.strip():
-        return [source]
+        return _standard_input(predictor, encoding or "utf-8")
     ending = Path(source).suffix.lower()
-    if is_corpus(source) or ending in (*ENDINGS, ".txt") or _exists(source):
-        return from_file()
-    if " " not in source and (os.sep in source or 2 <= len(ending) <= 6):
-        fail(f'"{source}" looks like a file, but there is none; a text of one word needs a space or no dot')
-    return [source]
+    if source.strip() and pair is None:
+        if is_corpus(source) or ending in (*ENDINGS, ".txt") or _exists(source):
+            return predictor.examples(source, **reading)
+        if " " not in source and (os.sep in source or 2 <= len(ending) <= 6):
+            fail(f'"{source}" looks like a file, but there is none; a text of one word needs a space or no dot')
+    _check_pair(predictor, pair)
+    return [Example(source, None, 1, pair)]
 
 
 def _exists(name: str) -> bool:
@@ -200,18 +229,21 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _standard_input(encoding: str) -> Iterator[str]:
+def _standard_input(predictor: Predictor, encoding: str) -> Iterator[Example]:
     from mtsa.data.source import decode
 
+    place = Path("standard input")
     for number, raw in enumerate(sys.stdin.buffer, start=1):
-        yield decode(raw, encoding, Path("standard input"), number).rstrip("\r\n")
+        yield predictor.on_line(decode(raw, encoding, place, number).rstrip("\r\n"), place, number)
 
 
 @contextmanager
-def _writer(out: Path | None, predictor: Predictor) -> Iterator[Callable[[Prediction], None]]:
+def _writer(out: Path | None, predictor: Predictor, submission: bool) -> Iterator[Write]:
     """Where predictions go; a file appears when all of them are in it."""
     from mtsa.files import replacing
 
+    if submission and (out is None or out.suffix.lower() != ".csv"):
+        fail("--submission needs a .csv file to write; name it with --out")
     if out is None:
         yield _line_writer(sys.stdout) if not sys.stdout.isatty() else _shown
         return
@@ -219,20 +251,35 @@ def _writer(out: Path | None, predictor: Predictor) -> Iterator[Callable[[Predic
         fail(f"--out {out}: the ending must be .jsonl or .csv")
     try:
         with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            yield _line_writer(file) if out.suffix.lower() == ".jsonl" else _table_writer(file, predictor.labels)
+            if submission:
+                yield _submission_writer(file)
+            else:
+                yield _line_writer(file) if out.suffix.lower() == ".jsonl" else _table_writer(file, predictor.labels)
     except OSError as error:
         fail(f"--out {out}: {error.strerror}")
 
 
-def _line_writer(file: TextIO) -> Callable[[Prediction], None]:
-    return lambda prediction: print(json.dumps(prediction.as_json(), ensure_ascii=False), file=file)
+def _line_writer(file: TextIO) -> Write:
+    return lambda example, prediction: print(json.dumps(prediction.as_json(), ensure_ascii=False), file=file)
 
 
-def _table_writer(file: TextIO, labels: list[str]) -> Callable[[Prediction], None]:
+def _submission_writer(file: TextIO) -> Write:
+    table = csv.writer(file)
+    table.writerow(["pairID", "gold_label"])
+
+    def write(example: Example, prediction: Prediction) -> None:
+        if not example.name:
+            fail(f"line {example.line} has no pairID; a submission needs a file in the layout of MultiNLI (--format nli)")
+        table.writerow([example.name, prediction.label])
+
+    return write
+
+
+def _table_writer(file: TextIO, labels: list[str]) -> Write:
     table = csv.writer(file)
     table.writerow(["label", *labels] if labels else ["value"])
 
-    def write(prediction: Prediction) -> None:
+    def write(example: Example, prediction: Prediction) -> None:
         row: list[Any] = (
             [prediction.value] if not labels else [prediction.label, *(prediction.probabilities[name] for name in labels)]
         )
@@ -241,7 +288,7 @@ def _table_writer(file: TextIO, labels: list[str]) -> Callable[[Prediction], Non
     return write
 
 
-def _shown(prediction: Prediction) -> None:
+def _shown(example: Example, prediction: Prediction) -> None:
     if prediction.label is None:
         typer.echo(f"{prediction.value:.4g}")
         return

@@ -35,12 +35,6 @@ def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[li
     return batches
 
 
-def padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
-    """The part of all places in the batches that is padding."""
-    places = sum(len(batch) * max(1, max(lengths[number] for number in batch)) for batch in batches)
-    return 1.0 - sum(lengths[number] for batch in batches for number in batch) / places if places else 0.0
-
-
 def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Word numbers [B, N] with 0 at padded places, and 1 for real places [B, N]; at least one place each."""
     longest = max(1, max((len(row) for row in rows), default=0))
@@ -50,3 +44,12 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         ids[number, : len(row)] = torch.tensor(row, dtype=torch.long)
         mask[number, : len(row)] = 1
     return ids, mask
+
+
+def tensors(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
+    """A batch of sentences, or of pairs, under the names that models take them by."""
+    ids, mask = padded(rows)
+    found = {"input_ids": ids, "attention_mask": mask}
+    if pairs is not None:
+        found["pair_ids"], found["pair_mask"] = padded(pairs)
+    return found

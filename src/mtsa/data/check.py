@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import readers, tables
 from .examples import Layout
+from .pairs import UNDECIDED
 from .source import InputError
 
 
@@ -22,7 +23,7 @@ class Report:
     columns: list[str] = field(default_factory=list)
     rows: int = 0
     labels: Counter[str] = field(default_factory=Counter)
-    words: list[int] = field(default_factory=list)  # of each text, split at spaces
+    words: list[int] = field(default_factory=list)  # of each text, both of a pair, split at spaces
     targets: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)  # it cannot be used as it is
     odd: list[str] = field(default_factory=list)  # it can, but look at this
@@ -53,20 +54,22 @@ class Report:
         return out
 
 
-def check(path: Path, layout: Layout, *, number: bool = False) -> Report:
+def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Report:
     """Look through a file.
 
     Args:
         path: the file.
         layout: how to read it.
         number: whether labels are numbers to predict.
+        paired: whether an example is a pair of texts.
 
     Raises:
         InputError: the format cannot be told, or is unknown.
     """
-    layout = readers.settle(layout, path)
+    layout = readers.settle(layout, path, paired=paired)
     report = Report(path, layout)
-    texts: dict[str, tuple[int, object]] = {}
+    texts: dict[tuple[str, ...], tuple[int, object]] = {}
+    undecided = 0
     empty: list[int] = []
     twice: list[str] = []
     contrary: list[str] = []
@@ -74,22 +77,27 @@ def check(path: Path, layout: Layout, *, number: bool = False) -> Report:
         if layout.format in readers.TABLES:
             _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
             report.columns = list(row)
-        for example in readers.stream(path, layout, number=number):
+        for example in readers.stream(path, layout, number=number, paired=paired):
             report.rows += 1
-            if not example.text:
+            if layout.format == "nli" and example.label == UNDECIDED:
+                undecided += 1
+                continue
+            if example.empty:
                 empty.append(example.line)
                 continue
-            report.words.append(len(example.text.split()))
+            report.words += (len(text.split()) for text in example.texts)
             if number:
                 assert isinstance(example.label, float)
                 report.targets.append(example.label)
             else:
                 report.labels[str(example.label)] += 1
-            line, label = texts.setdefault(example.text, (example.line, example.label))
+            line, label = texts.setdefault(example.texts, (example.line, example.label))
             if line != example.line:
                 (twice if label == example.label else contrary).append(f"{line} and {example.line}")
     except InputError as error:
         report.wrong.append(str(error))
+    if undecided:
+        report.odd.append(f"{undecided:,} rows without an agreed label (-), which training leaves out")
     _remark(report, empty, twice, contrary)
     return report
 

@@ -10,24 +10,28 @@ from typing import Any
 
 from mtsa.names import nearest
 
-from . import official, tables
+from . import official, pairs, tables
 from .examples import Example, Examples, Layout
 from .source import LONGEST, InputError, at
 
 _LARGEST = 1e30  # of a target
 TABLES = ("csv", "tsv", "jsonl")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_OFFICIAL = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
+_SINGLE = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
+_PAIRED = {"nli": "utf-8", "label_pair": "utf-8"}
+_OFFICIAL = _SINGLE | _PAIRED
 _CLASSES = {"trec": (6, 50), "sst": (5, 2)}
 
 
-def settle(layout: Layout, path: Path) -> Layout:
+def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
     """The layout with nothing left to decide.
 
     Raises:
-        InputError: an unknown format, or one that cannot be told from the file's ending.
+        InputError: an unknown format, one that cannot be told from the file's ending, or one that has not what is wanted.
     """
     format = layout.format
+    if format == "auto" and paired and not layout.pair_column:
+        format = "nli"  # its columns have names of their own
     if format == "auto":
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
@@ -37,6 +41,15 @@ def settle(layout: Layout, path: Path) -> Layout:
         format = ENDINGS[path.suffix.lower()]
     if format not in (*TABLES, *_OFFICIAL):
         raise InputError(f'format "{format}" is unknown; {nearest(format, (*TABLES, *_OFFICIAL))}')
+    if format in (_SINGLE if paired else _PAIRED):
+        raise InputError(
+            f"format {format} holds {'single texts' if paired else 'pairs of texts'}; "
+            f"{'leave out --task pair' if paired else 'add --task pair'}, or give another --format"
+        )
+    if paired and format in TABLES and not layout.pair_column:
+        raise InputError(f"{path}: a pair needs two columns; name them with --text-column and --pair-column")
+    if layout.pair_column and not paired:
+        raise InputError(f"--pair-column {layout.pair_column} is read by tasks on pairs alone; add --task pair")
     known = _CLASSES.get(format, ())
     if layout.classes and layout.classes not in known:
         told = f"has {' or '.join(map(str, known))}" if known else "takes its classes from the file"
@@ -45,20 +58,27 @@ def settle(layout: Layout, path: Path) -> Layout:
     return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
 
 
-def stream(path: Path, layout: Layout, *, number: bool = False, labelled: bool = True) -> Iterator[Example]:
-    """The examples of a file one by one, empty texts included.
+def stream(
+    path: Path, layout: Layout, *, number: bool = False, labelled: bool = True, paired: bool = False
+) -> Iterator[Example]:
+    """The examples of a file one by one, empty texts and pairs without an agreed label included.
 
     Args:
         path: the file.
         layout: how to read it.
         number: whether labels are numbers to predict.
         labelled: whether a label must be there.
+        paired: whether an example is a pair of texts.
 
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    layout = settle(layout, path)
-    if layout.format == "label_text":
+    layout = settle(layout, path, paired=paired)
+    if layout.format == "nli":
+        found = pairs.nli(path, layout.encoding, labelled=labelled)
+    elif layout.format == "label_pair":
+        found = pairs.label_pair(path, layout.encoding)
+    elif layout.format == "label_text":
         found = official.label_text(path, layout.encoding)
     elif layout.format == "trec":
         found = official.trec(path, layout.encoding, layout.classes)
@@ -70,18 +90,21 @@ def stream(path: Path, layout: Layout, *, number: bool = False, labelled: bool =
         yield _checked(example, path, number=number, labelled=labelled)
 
 
-def read(path: Path, layout: Layout, *, number: bool = False) -> Examples:
-    """All labelled examples of a file; rows with an empty text are left out and told.
+def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Examples:
+    """All labelled examples of a file; rows with an empty text or without an agreed label are left out and told.
 
     Raises:
         InputError: as `stream`, and for a file without examples.
     """
     examples = Examples(path, [])
-    for example in stream(path, layout, number=number):
-        if example.text:
-            examples.items.append(example)
-        else:
+    official = settle(layout, path, paired=paired).format == "nli"
+    for example in stream(path, layout, number=number, paired=paired):
+        if official and example.label == pairs.UNDECIDED:
+            examples.undecided += 1
+        elif example.empty:
             examples.empty.append(example.line)
+        else:
+            examples.items.append(example)
     if not examples.items:
         raise InputError(f"{path} holds no examples; it needs at least one row with a text and a label")
     return examples
@@ -89,13 +112,15 @@ def read(path: Path, layout: Layout, *, number: bool = False) -> Examples:
 
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
-        text = tables.column(row, layout.text_column, path)
+        names = [layout.text_column, layout.pair_column] if layout.pair_column else [layout.text_column]
+        texts = [tables.column(row, name, path) for name in names]
         if labelled and not any(row.values()):
             continue  # a spreadsheet's empty row
-        if not isinstance(text, str):
-            raise at(path, line, f'column "{layout.text_column}" holds {_shown(text)}; it must be a text')
+        for name, text in zip(names, texts, strict=True):
+            if not isinstance(text, str):
+                raise at(path, line, f'column "{name}" holds {_shown(text)}; it must be a text')
         label = tables.column(row, layout.label_column, path) if labelled else None
-        yield Example(text.strip(), _plain(label), line)
+        yield Example(texts[0].strip(), _plain(label), line, texts[1].strip() if layout.pair_column else None)
 
 
 def _plain(label: Any) -> Any:
@@ -106,9 +131,10 @@ def _plain(label: Any) -> Any:
 
 
 def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> Example:
-    if len(example.text) > LONGEST:
-        raise at(path, example.line, f"the text has {len(example.text):,} characters; at most {LONGEST:,} are read")
-    _check_text(example.text, path, example.line)
+    for text in example.texts:
+        if len(text) > LONGEST:
+            raise at(path, example.line, f"the text has {len(text):,} characters; at most {LONGEST:,} are read")
+        _check_text(text, path, example.line)
     if not labelled:
         return example
     label = example.label

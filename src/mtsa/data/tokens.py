@@ -6,11 +6,12 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 
-from tokenizers import Regex, Tokenizer
+from tokenizers import Encoding, Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.normalizers import NFC, Lowercase, Replace
 from tokenizers.normalizers import Sequence as NormalizerSequence
 from tokenizers.pre_tokenizers import Split
+from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import WordLevelTrainer
 
 PAD, UNKNOWN = "[PAD]", "[UNK]"
@@ -29,13 +30,31 @@ PATTERN = (
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00b4": "'"}
 
 
-def word_tokenizer(words: Sequence[str] = ()) -> Tokenizer:
-    """The tokeniser with numbers for these words, in order, after the special ones."""
+def word_tokenizer(words: Sequence[str] = (), *, paired: bool = False) -> Tokenizer:
+    """The tokeniser with numbers for these words, in order, after the special ones.
+
+    With `paired`, two texts given at once come one after the other, told apart by their type numbers 0 and 1.
+    """
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *words))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
     replaced = [Replace(typed, plain) for typed, plain in _QUOTES.items()]
     tokenizer.normalizer = NormalizerSequence([NFC(), *replaced, Lowercase()])
     tokenizer.pre_tokenizer = Split(Regex(PATTERN), "removed", invert=True)
+    return own_signs(tokenizer, paired=True) if paired else tokenizer
+
+
+def own_signs(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
+    """A tokeniser that gives a text the signs that it gives a text alone; with `paired`, each text of a pair too."""
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if paired:
+        encoding = tokenizer.encode("a")
+        before = encoding.special_tokens_mask.index(0)
+        signs = [encoding.tokens[place] for place, special in enumerate(encoding.special_tokens_mask) if special]
+        sides = [[*signs[:before], side, *signs[before:]] for side in ("$A", "$B")]
+        single, second = (" ".join(f"{piece}:{number}" for piece in side) for number, side in enumerate(sides))
+        numbers = [(sign, tokenizer.token_to_id(sign)) for sign in dict.fromkeys(signs)]
+        tokenizer.post_processor = TemplateProcessing(single=single, pair=f"{single} {second}", special_tokens=numbers)
     return tokenizer
 
 
@@ -62,7 +81,18 @@ def is_word(word: str) -> bool:
 def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
     """The word numbers of each text, cut after `limit` words (0: never), and how many texts were cut."""
     whole = [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(whole, add_special_tokens=False)]
+    found = tokenizer.encode_batch_fast(whole)
     if not limit:
-        return found, 0
-    return [ids[:limit] for ids in found], sum(len(ids) > limit for ids in found)
+        return [encoding.ids for encoding in found], 0
+    return [_cut(encoding, limit) for encoding in found], sum(len(encoding.ids) > limit for encoding in found)
+
+
+def _cut(encoding: Encoding, limit: int) -> list[int]:
+    """At most `limit` numbers; the signs that end a text stay."""
+    ids: list[int] = encoding.ids
+    if len(ids) <= limit:
+        return ids
+    end = 0
+    while end < limit and encoding.special_tokens_mask[-1 - end]:
+        end += 1
+    return ids[: limit - end] + ids[len(ids) - end :]

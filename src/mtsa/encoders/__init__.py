@@ -1,11 +1,12 @@
 """Context encoders: one contract, registered by name. A new one is a file with a registered class, named here."""
 
-from . import biblosa, convolutional, disa, multihead, plain, recurrent, tensorized
+from . import biblosa, convolutional, disa, multihead, plain, recurrent, tensorized, ablations  # noqa: I001  # in this order they are listed
 from .contract import Encoder
 from .registry import build_encoder, encoder_names, find_encoder
 
 __all__ = [
     "Encoder",
+    "ablations",
     "biblosa",
     "build_encoder",
     "convolutional",

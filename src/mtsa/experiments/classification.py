@@ -14,10 +14,10 @@ from typing import Any
 from mtsa.data.source import InputError
 from mtsa.names import nearest
 from mtsa.training.folder import MANIFEST
-from mtsa.training.prepare import Split, check_there, read_split, repeated
 from mtsa.training.recipe import Recipe, make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
 from mtsa.training.several import folds_of
+from mtsa.training.split import Split, check_there, read_split, repeated
 from mtsa.training.start import make
 
 from .rivals import RIVALS, check_installed, rival_figures

@@ -15,7 +15,7 @@ from mtsa.data.examples import Example
 from mtsa.data.source import InputError
 from mtsa.data.tokens import word_tokenizer
 from mtsa.machine import circumstances
-from mtsa.training.prepare import Split
+from mtsa.training.split import Split
 
 Answers = tuple[list[dict[str, Any]], list[str]]  # the dev curve, and the answers to the test part
 

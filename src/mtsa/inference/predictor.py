@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from mtsa.corpora import corpus_files, is_corpus
+from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data import readers, tokens
 from mtsa.data.examples import Example, Layout
-from mtsa.data.source import InputError, lines
-from mtsa.models.answers import answers
+from mtsa.data.source import InputError, at, lines
 from mtsa.training.folder import Run, open_run
-from mtsa.training.prepare import Part
-from mtsa.training.score import PartScore, score_part
+from mtsa.training.prepare import Part, number_examples
+from mtsa.training.score import PartScore, part_answers, score_part
 
 _CHUNK = 4096  # texts that are sorted by length and answered together
+
+T = TypeVar("T")
+Text = str | tuple[str, str]
+"""What a model is asked about: a text, or a pair of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,10 @@ class Prediction:
 
 
 class Predictor:
-    """A trained model: `Predictor.load(folder)`, then `predict(texts)` or `evaluate(file)`."""
+    """A trained model: `Predictor.load(folder)`, then `predict(texts)` or `evaluate(file)`.
+
+    A text is a string; for a model of pairs it is a tuple of two strings.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -54,18 +60,23 @@ class Predictor:
         """
         return cls(open_run(Path(folder)))
 
-    def predict(self, texts: Iterable[str]) -> list[Prediction]:
+    def predict(self, texts: Iterable[Text]) -> list[Prediction]:
         """Answers to texts, in order."""
         return list(self.stream(texts))
 
-    def stream(self, texts: Iterable[str], tick: Callable[[int], None] = lambda count: None) -> Iterator[Prediction]:
+    def stream(self, texts: Iterable[Text], tick: Callable[[int], None] = lambda count: None) -> Iterator[Prediction]:
         """Answers to texts one by one, in order, without ever holding all of them; `tick` hears how many were done."""
         if isinstance(texts, str):
             raise InputError("predict takes a list of texts; put brackets around a single one: predict([text])")
-        source = iter(texts)
-        while chunk := list(itertools.islice(source, _CHUNK)):
-            rows, _ = self._rows(chunk)
-            yield from self._predictions(answers(self.run.model, rows, tick))
+        for chunk in _chunks(texts):
+            yield from self._predictions(part_answers(self.run.model, self.part(chunk), tick))
+
+    def stream_examples(
+        self, examples: Iterable[Example], tick: Callable[[int], None] = lambda count: None
+    ) -> Iterator[tuple[Example, Prediction]]:
+        """Each example with its answer, in order, without ever holding all of them."""
+        for chunk in _chunks(examples):
+            yield from zip(chunk, self.stream([_asked(example) for example in chunk], tick), strict=True)
 
     def evaluate(
         self,
@@ -86,29 +97,46 @@ class Predictor:
             InputError: bad data, or a label that the model does not know.
         """
         path, layout = self.source(data, **reading)
-        examples = readers.read(path, layout, number=self.run.recipe.regression)
+        recipe = self.run.recipe
+        examples = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)
         for remark in examples.remarks():
             say(remark)
-        part = self._part(path, examples.items)
-        return score_part(answers(self.run.model, part.rows, tick), part, self.labels)
+        self._check_labels(path, examples.items)
+        part, _ = number_examples(recipe, self.run.tokenizer, self.labels, examples.items)
+        return score_part(part_answers(self.run.model, part, tick), part, self.labels)
 
-    def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
-        """The texts of a file without need of labels: a table, an official layout, or one text on each line."""
+    def examples(self, data: str | Path, **reading: Any) -> Iterator[Example]:
+        """The texts of a file without need of labels: a table, an official layout, or one text on each line.
+
+        The two texts of a pair are separated by a tab where they stand on a line.
+        """
         path, layout = self.source(data, **reading)
         plain = layout.format in ("auto", *readers.TABLES)  # an official layout is that of its files, whatever their ending
         if plain and not reading.get("format") and path.suffix.lower() not in readers.ENDINGS:
             encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
-            return (text.strip() for _, text in lines(path, encoding))
-        return (example.text for example in readers.stream(path, layout, labelled=False))
+            return (self.on_line(text, path, number) for number, text in lines(path, encoding))
+        return readers.stream(path, layout, labelled=False, paired=self.run.recipe.paired)
+
+    def on_line(self, text: str, path: Path, number: int) -> Example:
+        """A text, or a pair separated by a tab, from a line of a file.
+
+        Raises:
+            InputError: a line that is no pair, where pairs are wanted.
+        """
+        if not self.run.recipe.paired:
+            return Example(text.strip(), None, number)
+        first, tab, second = text.partition("\t")
+        if not tab or "\t" in second:
+            raise at(path, number, "a line must hold the two texts of a pair, separated by one tab")
+        return Example(first.strip(), None, number, second.strip())
 
     def source(self, data: str | Path, **reading: Any) -> tuple[Path, Layout]:
         """The file that is meant, and how to read it: as in training, but a table tells its own format."""
         if is_corpus(str(data)):
             try:
-                path = corpus_files(str(data))["test"]
+                return corpus_files(str(data))["test"], corpus_layout(str(data), paired=self.run.recipe.paired)
             except ValueError as error:
                 raise InputError(str(error)) from None
-            return path, Layout(format="tsv")
         layout = dataclasses.replace(self.run.recipe.layout, phrases=False)
         if Path(data).suffix.lower() in readers.ENDINGS:
             # An encoding is not remembered: most read any bytes, wrongly, and without a word.
@@ -119,26 +147,33 @@ class Predictor:
         kind = f"{len(self.labels)} classes" if self.labels else "regression"
         return f"Predictor({str(self.run.folder)!r}, encoder {self.run.model.config.encoder}, {kind})"
 
-    def _rows(self, texts: list[str]) -> tuple[list[list[int]], int]:
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(
-                    f"{text!r} is a {type(text).__name__}; predict takes texts, so drop or fill such values first"
-                )
-        return tokens.numbers(self.run.tokenizer, texts, self.run.recipe.tokens.longest)
+    def part(self, texts: Sequence[Text]) -> Part:
+        """Texts as numbers, without labels.
 
-    def _part(self, path: Path, examples: list[Example]) -> Part:
-        rows, _ = self._rows([example.text for example in examples])
-        if self.run.recipe.regression:
-            return Part(rows, torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64))
-        number = {label: place for place, label in enumerate(self.labels)}
-        for example in examples:
-            if example.label not in number:
+        Raises:
+            InputError: something that is no text, or no pair of texts for a model of pairs.
+        """
+        paired, limit = self.run.recipe.paired, self.run.recipe.tokens.longest
+        for text in texts:
+            if not _is_text(text, paired):
+                wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
                 raise InputError(
-                    f'{path}, line {example.line}: label "{example.label}" is unknown to the model, '
-                    f"which knows {', '.join(self.labels[:10])}{', ...' if len(self.labels) > 10 else ''}"
+                    f"{text!r:.60} is a {type(text).__name__}; predict takes {wanted}, so drop or fill such values first"
                 )
-        return Part(rows, torch.tensor([number[str(example.label)] for example in examples]))
+        sides = [[text[side] for text in texts] for side in (0, 1)] if paired else [[str(text) for text in texts]]
+        rows, *pairs = (tokens.numbers(self.run.tokenizer, side, limit)[0] for side in sides)
+        return Part(rows, torch.zeros(len(rows)), pairs[0] if pairs else None)
+
+    def _check_labels(self, path: Path, examples: list[Example]) -> None:
+        known = set(self.labels)
+        for example in examples:
+            if known and example.label not in known:
+                raise at(
+                    path,
+                    example.line,
+                    f'label "{example.label}" is unknown to the model, '
+                    f"which knows {', '.join(self.labels[:10])}{', ...' if len(self.labels) > 10 else ''}",
+                )
 
     def _predictions(self, logits: torch.Tensor) -> Iterator[Prediction]:
         if not self.labels:
@@ -147,3 +182,19 @@ class Predictor:
         best = logits.argmax(-1).tolist()
         for row, number in zip(logits.softmax(-1).tolist(), best, strict=True):
             yield Prediction(self.labels[number], dict(zip(self.labels, row, strict=True)))
+
+
+def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    source = iter(items)
+    while chunk := list(itertools.islice(source, _CHUNK)):
+        yield chunk
+
+
+def _asked(example: Example) -> Text:
+    return example.text if example.pair is None else (example.text, example.pair)
+
+
+def _is_text(text: object, paired: bool) -> bool:
+    if not paired:
+        return isinstance(text, str)
+    return isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(side, str) for side in text)

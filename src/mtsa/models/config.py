@@ -20,6 +20,8 @@ class MtsaConfig(PretrainedConfig):
         activation: of pooling and head.
         dropout: of the input of every dense layer.
         target: mean and deviation of the numbers that a regression model was trained on.
+        pretrained: the configuration of a pretrained model in the place of word vectors; None for word vectors.
+        language: weight of the loss of its language model in training.
     """
 
     model_type = "mtsa"
@@ -35,11 +37,29 @@ class MtsaConfig(PretrainedConfig):
         activation: str = "relu",
         dropout: float = 0.0,
         target: tuple[float, float] = (0.0, 1.0),
+        pretrained: dict[str, Any] | None = None,
+        language: float = 0.0,
         **kwargs: Any,
     ) -> None:
         self.words, self.width = list(words), width
         self.encoder, self.encoder_options = encoder, dict(encoder_options or {})
         self.pooling, self.hidden, self.activation, self.dropout = pooling, hidden, activation, dropout
         self.target = list(target)
+        self.pretrained, self.language = pretrained, language
         kwargs.setdefault("pad_token_id", 0)
+        super().__init__(**kwargs)
+
+
+class MtsaPairConfig(MtsaConfig):
+    """The configuration of a sentence-pair model.
+
+    Args:
+        highway: whether the head has a highway layer.
+        kwargs: all that `MtsaConfig` takes.
+    """
+
+    model_type = "mtsa_pair"
+
+    def __init__(self, highway: bool = False, **kwargs: Any) -> None:
+        self.highway = highway
         super().__init__(**kwargs)

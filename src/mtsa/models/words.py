@@ -13,7 +13,7 @@ _UNKNOWN = 0.05  # the paper's range for words without a vector
 
 
 class WordVectors(nn.Module):
-    """Numbers of words [B, N] to vectors [B, N, E].
+    """Numbers of words [B, N] to vectors [B, N, E]; which places are real makes no difference.
 
     The first `tuned` numbers are padding (always 0), the unknown word, and the words of the training text; the `frozen`
     numbers after them are words that only the vector file knows.
@@ -37,7 +37,7 @@ class WordVectors(nn.Module):
         with torch.no_grad():
             self.tuned[:2] = 0.0
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
         count = self.tuned.shape[0]
         known = F.embedding(ids.clamp(max=count - 1), self.tuned, padding_idx=0)
         if self.frozen.shape[0] == 0:

@@ -32,6 +32,10 @@ _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
     "multihead": {"heads": 4},
     "disa": {"width": 150},
     "biblosa": {"width": 150},
+    "mtsa_no_masks": {"head_dim": 150},
+    "mtsa_no_token2token": {"head_dim": 150},
+    "mtsa_no_source2token": {"head_dim": 150},
+    "mtsa_none": {"width": 300},
 }
 
 

@@ -12,11 +12,13 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from mtsa.data.source import InputError
-from mtsa.data.tokens import PAD, UNKNOWN
 from mtsa.files import fingerprint, replacing, write_json, write_text
 from mtsa.models.classifier import MtsaForSequenceClassification
+from mtsa.models.pair import MtsaForSequencePairClassification
 from mtsa.models.quiet import quiet
+from mtsa.models.sentence import SentenceModel
 
+from .inputs import Inputs
 from .recipe import Recipe, load_recipe, to_toml
 
 MANIFEST = "manifest.json"
@@ -29,7 +31,7 @@ class Run:
 
     folder: Path
     recipe: Recipe
-    model: MtsaForSequenceClassification
+    model: SentenceModel
     tokenizer: Tokenizer
 
     @property
@@ -39,20 +41,17 @@ class Run:
         return [] if self.recipe.regression else [names[number] for number in range(len(names))]
 
 
-def write_run(
-    folder: Path, recipe: Recipe, model: MtsaForSequenceClassification, tokenizer: Tokenizer, reports: dict[str, Any]
-) -> None:
+def write_run(folder: Path, recipe: Recipe, model: SentenceModel, inputs: Inputs, reports: dict[str, Any]) -> None:
     """Write a finished run: each file whole, the manifest last."""
     config = model.config
     config.save_pretrained(folder)
     with replacing(folder / "model.safetensors") as partial:
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
     wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=PAD,
-        unk_token=UNKNOWN,
+        tokenizer_object=inputs.tokenizer,
+        **inputs.signs,
         model_max_length=recipe.tokens.longest or 10**9,
-        model_input_names=["input_ids", "attention_mask"],
+        model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if recipe.paired else [])],
     )
     wrapped.save_pretrained(folder)
     write_text(folder / RECIPE, to_toml(recipe))
@@ -73,7 +72,8 @@ def open_run(folder: Path) -> Run:
     quiet()
     recipe = load_recipe(str(folder / RECIPE))
     try:
-        loaded: Any = MtsaForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+        kind = MtsaForSequencePairClassification if recipe.paired else MtsaForSequenceClassification
+        loaded: Any = kind.from_pretrained(folder, output_loading_info=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
         raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None

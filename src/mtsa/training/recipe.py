@@ -21,7 +21,7 @@ from mtsa.encoders import find_encoder
 from mtsa.models.pooling import POOLINGS
 from mtsa.names import nearest
 
-TASKS = ("classification", "regression")
+TASKS = ("classification", "regression", "pair", "similarity")
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear")
 
@@ -57,11 +57,21 @@ class Vectors:
 
 
 @dataclass(frozen=True)
+class Pretrained:
+    """A pretrained model in the place of word vectors."""
+
+    model: str = ""  # a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
+    rate: float = 1.0  # of its weights: part of the learning rate
+    language: float = 0.0  # weight of its own loss as a language model, where it is one (the paper: 0.3)
+
+
+@dataclass(frozen=True)
 class Model:
     """What stands around the encoder."""
 
     pooling: str = "source2token"
     hidden: int = 300
+    highway: bool = False  # of pairs: a highway layer before the classes
     activation: str = "relu"
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included
 
@@ -93,6 +103,7 @@ class Recipe:
     data: Data = field(default_factory=Data)
     tokens: Tokens = field(default_factory=Tokens)
     vectors: Vectors = field(default_factory=Vectors)
+    pretrained: Pretrained = field(default_factory=Pretrained)
     encoder: Mapping[str, Any] = field(default_factory=lambda: {"name": "mtsa", "head_dim": 150})
     model: Model = field(default_factory=Model)
     training: Training = field(default_factory=Training)
@@ -110,7 +121,12 @@ class Recipe:
     @property
     def regression(self) -> bool:
         """Whether numbers are predicted."""
-        return self.task == "regression"
+        return self.task in ("regression", "similarity")
+
+    @property
+    def paired(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return self.task in ("pair", "similarity")
 
 
 def named_recipes() -> dict[str, str]:
@@ -268,7 +284,25 @@ def _check(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: vectors.rate is {recipe.vectors.rate}, but there is no vectors.file for it")
     if recipe.vectors.member and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.member is given, but no vectors.file that would hold it")
+    _check_pretrained(recipe, source)
+    if model.highway and not recipe.paired:
+        raise InputError(f"{source}: model.highway is for pairs; leave it out, or set task to pair")
+    if recipe.data.pair_column and not recipe.paired:
+        raise InputError(f"{source}: data.pair_column is for pairs; leave it out, or set task to pair (--task pair)")
     _check_encoder(recipe, source)
+
+
+def _check_pretrained(recipe: Recipe, source: str) -> None:
+    wanted = recipe.pretrained
+    for key, value in (("rate", wanted.rate), ("language", wanted.language)):
+        if value < 0:
+            raise InputError(f"{source}: pretrained.{key} is {value}; it must be at least 0")
+    if not wanted.model and wanted != Pretrained():
+        raise InputError(f"{source}: [pretrained] has settings, but no model that they would be for")
+    if wanted.model and recipe.vectors.file:
+        raise InputError(f"{source}: pretrained.model takes the place of vectors.file; leave one of them out")
+    if wanted.model and recipe.tokens.least:
+        raise InputError(f"{source}: tokens.least is for words; a pretrained model has its own tokens; leave it out")
 
 
 def _check_encoder(recipe: Recipe, source: str) -> None:

@@ -17,19 +17,20 @@ import torch
 import torch.distributed as dist
 from transformers import TrainerCallback
 
-from mtsa.data.batches import LEAST, padding_share, shuffled_batches
+from mtsa.data.batches import LEAST, shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
-from mtsa.models.answers import answers
-from mtsa.models.classifier import MtsaForSequenceClassification
+from mtsa.models.grouping import places_filled
 from mtsa.models.quiet import quiet
+from mtsa.models.sentence import SentenceModel
 
 from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
-from .prepare import Prepared, Split, prepare, read_split
+from .prepare import Part, Prepared, prepare
 from .recipe import Recipe, to_toml
-from .score import PartScore, score_part, score_where
+from .score import PartScore, part_answers, score_part, score_where
+from .split import Split, read_split
 from .trainer import RecipeTrainer, curve, steps_of
 
 _CHECKPOINTS, _REFIT = "checkpoints", "refit"
@@ -97,7 +98,7 @@ def run_recipe(
     trainer = _trainer(prepared, recipe, model, folder / _CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()
-    dev = score_part(answers(model, prepared.parts["dev"].rows), prepared.parts["dev"], prepared.labels)
+    dev = score_part(part_answers(model, prepared.parts["dev"]), prepared.parts["dev"], prepared.labels)
     end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
     if recipe.training.refit:
         end = _refit(end, own, folder / _REFIT, tell, progress)
@@ -107,7 +108,7 @@ def run_recipe(
     return outcome
 
 
-def _start_model(prepared: Prepared) -> MtsaForSequenceClassification:
+def _start_model(prepared: Prepared) -> SentenceModel:
     """The model to start from; a value that its layers refuse is the recipe's fault."""
     try:
         return prepared.model()
@@ -129,14 +130,14 @@ class _End:
 
 
 def _trainer(
-    prepared: Prepared, recipe: Recipe, model: MtsaForSequenceClassification, folder: Path, tensorboard: Path | None = None
+    prepared: Prepared, recipe: Recipe, model: SentenceModel, folder: Path, tensorboard: Path | None = None
 ) -> RecipeTrainer:
     return RecipeTrainer(
         model,
         recipe,
         prepared.parts["train"],
         prepared.parts["dev"],
-        known=prepared.known,
+        known=prepared.inputs.known,
         labels=prepared.labels,
         folder=folder,
         tensorboard=tensorboard,
@@ -178,7 +179,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
     prepared, model, parts, labels = end.prepared, end.trainer.classifier, end.prepared.parts, end.prepared.labels
     test, unseen = None, None
     if "test" in parts:
-        found = answers(model, parts["test"].rows)
+        found = part_answers(model, parts["test"])
         test = score_part(found, parts["test"], labels)
         if any(prepared.repeated) and not all(prepared.repeated):
             unseen = score_where(found, parts["test"], labels, [not known for known in prepared.repeated])
@@ -189,7 +190,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "seed": prepared.recipe.training.seed,
             "sources": sources,
             "remarks": prepared.remarks,
-            "parameters": {"all": trained, "words": model.words.tuned.numel()},
+            "parameters": {"all": trained, "words": sum(value.numel() for value in model.words.parameters())},
             "steps": end.steps,
             "best_step": end.best,
             "refit_steps": end.refit_steps,
@@ -199,7 +200,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         metrics = {"dev": end.dev.as_json()} | ({"test": test.as_json()} if test else {})
         if unseen is not None:  # the same answers, without the texts that training has seen
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
-        write_run(folder, prepared.recipe, model, prepared.tokenizer, {"metrics": metrics, "record": record})
+        write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record})
         for name in (_CHECKPOINTS, _REFIT):
             shutil.rmtree(folder / name, ignore_errors=True)
         (folder / _SOURCES).unlink(missing_ok=True)
@@ -216,7 +217,7 @@ def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     digest = hashlib.sha256()
     for part in ("train", "dev", "test"):
         for example in getattr(split, part):
-            digest.update(f"{part}\0{example.text}\0{example.label}\n".encode("utf-8", "replace"))
+            digest.update("\0".join((part, *example.texts, f"{example.label}\n")).encode("utf-8", "replace"))
     return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
 
 
@@ -263,12 +264,23 @@ def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
     batches = shuffled_batches(train.lengths, recipe.training.batch, seed=recipe.training.seed, epoch=0)
     steps, every = steps_of(recipe, len(batches))
-    kind = "regression" if recipe.regression else f"{len(prepared.labels)} classes"
+    kind = recipe.task if recipe.regression else f"{len(prepared.labels)} classes"
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
-        f"{recipe.encoder['name']}: {sizes}, {kind}; {len(prepared.words):,} words; at most {steps:,} steps of "
-        f"{recipe.training.batch}, dev every {every:,}; {padding_share(train.lengths, batches):.1%} padding"
+        f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
+        f"{recipe.training.batch}, dev every {every:,}; {padding_share(train, batches):.1%} padding"
     )
+
+
+def padding_share(part: Part, batches: list[list[int]]) -> float:
+    """The part of all places that is padding; a pair's texts are read in two groups by length."""
+    places = words = 0
+    for batch in batches:
+        rows = [part.rows, part.pairs] if part.pairs is not None else [part.rows]
+        lengths = sorted(len(side[number]) for side in rows for number in batch)
+        words += sum(lengths)
+        places += places_filled(lengths) if part.pairs is not None else len(lengths) * max(1, lengths[-1])
+    return 1.0 - words / places if places else 0.0
 
 
 class _Watch(TrainerCallback):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtsa.models.answers import answers
+from mtsa.models.sentence import SentenceModel
 from mtsa.scoring.classification import ClassificationScore, score_classes
 from mtsa.scoring.regression import RegressionScore, score_numbers
 
@@ -39,16 +42,21 @@ class PartScore:
         return {**self.figures.as_json(), "loss": self.loss}
 
 
-def score_where(answers: Tensor, part: Part, labels: list[str], wanted: list[bool]) -> PartScore:
+def part_answers(model: SentenceModel, part: Part, tick: Callable[[int], None] = lambda count: None) -> Tensor:
+    """What a model answers to the examples of a part, [n, C]; `tick` hears how many were done."""
+    return answers(model, part.rows, part.pairs, tick)
+
+
+def score_where(found: Tensor, part: Part, labels: list[str], wanted: list[bool]) -> PartScore:
     """Score the answers to those examples of a part that are wanted."""
     places = [place for place, want in enumerate(wanted) if want]
-    return score_part(answers[places], Part([part.rows[place] for place in places], part.labels[places]), labels)
+    return score_part(found[places], part.chosen(places), labels)
 
 
-def score_part(answers: Tensor, part: Part, labels: list[str]) -> PartScore:
+def score_part(found: Tensor, part: Part, labels: list[str]) -> PartScore:
     """Score answers [n, C] against a part."""
     if not labels:
-        figures = score_numbers(part.labels.tolist(), answers[:, 0].tolist())
+        figures = score_numbers(part.labels.tolist(), found[:, 0].tolist())
         return PartScore(figures, figures.mse)
-    loss = F.cross_entropy(answers, part.labels).item()
-    return PartScore(score_classes(part.labels.tolist(), answers.argmax(-1).tolist(), labels), loss)
+    loss = F.cross_entropy(found, part.labels).item()
+    return PartScore(score_classes(part.labels.tolist(), found.argmax(-1).tolist(), labels), loss)

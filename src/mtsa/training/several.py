@@ -16,9 +16,9 @@ from mtsa.data.source import InputError
 from mtsa.files import write_json
 
 from .folder import MANIFEST, RECIPE
-from .prepare import Split, cut, read_split
 from .recipe import Recipe, to_toml
 from .run import Progress, run_recipe, sources_of
+from .split import Split, cut, read_split
 
 SUMMARY = "summary.json"
 

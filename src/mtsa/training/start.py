@@ -10,11 +10,11 @@ from typing import Any
 from mtsa.data.source import InputError
 
 from .defaults import encoder_for, settings_for
-from .prepare import read_split
 from .recipe import Recipe, load_recipe, make_recipe
 from .report import outcome_lines, summary_lines
 from .run import Outcome, Progress, is_first, run_recipe, set_threads
 from .several import cross_validate, repeat
+from .split import read_split
 
 
 def make(

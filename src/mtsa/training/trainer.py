@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from mtsa.data.batches import padded, shuffled_batches
+from mtsa.data.batches import shuffled_batches, tensors
 from mtsa.data.source import InputError
 from mtsa.files import write_json
-from mtsa.models.answers import answers
-from mtsa.models.classifier import MtsaForSequenceClassification
+from mtsa.models.sentence import SentenceModel
+from mtsa.models.words import WordVectors
 
 from . import checkpoints
 from .prepare import Part
 from .recipe import Recipe
-from .score import score_part
+from .score import part_answers, score_part
 from .slow_words import SlowRows
 
 WEIGHTS = "weights.safetensors"
@@ -69,13 +69,13 @@ class _Rows(torch.utils.data.Dataset[Any]):
     def __len__(self) -> int:
         return len(self.part)
 
-    def __getitem__(self, number: int) -> tuple[list[int], Tensor]:
-        return self.part.rows[number], self.part.labels[number]
+    def __getitem__(self, number: int) -> Part:
+        return self.part.chosen([number])
 
 
-def _collate(items: list[tuple[list[int], Tensor]]) -> dict[str, Tensor]:
-    ids, mask = padded([row for row, _ in items])
-    return {"input_ids": ids, "attention_mask": mask, "labels": torch.stack([label for _, label in items])}
+def _collate(items: list[Part]) -> dict[str, Tensor]:
+    pairs = [item.pairs[0] for item in items if item.pairs is not None]
+    return {**tensors([item.rows[0] for item in items], pairs or None), "labels": torch.cat([item.labels for item in items])}
 
 
 class RecipeTrainer(Trainer):
@@ -94,7 +94,7 @@ class RecipeTrainer(Trainer):
 
     def __init__(
         self,
-        model: MtsaForSequenceClassification,
+        model: SentenceModel,
         recipe: Recipe,
         train: Part,
         dev: Part,
@@ -136,8 +136,9 @@ class RecipeTrainer(Trainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
             self.optimizer = make_optimizer(self.classifier, self.recipe)
-            if self.recipe.vectors.rate != 1.0 and self.known.numel():
-                SlowRows(self.classifier.words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
+            words = self.classifier.words
+            if self.recipe.vectors.rate != 1.0 and self.known.numel() and isinstance(words, WordVectors):
+                SlowRows(words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
         return self.optimizer
 
     def compute_loss(
@@ -160,7 +161,7 @@ class RecipeTrainer(Trainer):
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the dev part; every process does all of it, so that all decide alike."""
-        out = answers(self.classifier, self.dev_part.rows)
+        out = part_answers(self.classifier, self.dev_part)
         metrics = {f"eval_{name}": value for name, value in score_part(out, self.dev_part, self.labels).curve().items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -220,9 +221,16 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
     punished = {name for name, value in trained if _is_weight(name, value)}
+    below = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
+    rate = training.learning_rate
     groups = [
-        {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2},
-        {"params": [value for name, value in trained if name not in punished], "weight_decay": 0.0},
+        {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2, "lr": rate},
+        {"params": [value for name, value in trained if name not in punished | below], "weight_decay": 0.0, "lr": rate},
+        {
+            "params": [value for name, value in trained if name in below],
+            "weight_decay": 0.0,
+            "lr": rate * recipe.pretrained.rate,
+        },
     ]
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":

@@ -1,0 +1,53 @@
+"""Sentences of unlike length in one batch, read in two groups so that little of what is computed is padding.
+
+Letters: B sentences, N tokens, C width of a sentence vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+_WORTH = 0.9  # two calls must have at most this part of the places of one
+
+
+def stacked(ids: Tensor, keep: Tensor, other_ids: Tensor, other_keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Two batches one below the other, [2 B, N], the narrower one padded."""
+    width = max(ids.shape[1], other_ids.shape[1])
+    joined_ids = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in (ids, other_ids)]
+    joined_keep = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in (keep, other_keep)]
+    return torch.cat(joined_ids), torch.cat(joined_keep)
+
+
+def in_groups(encode: Callable[[Tensor, Tensor], Tensor], ids: Tensor, keep: Tensor) -> Tensor:
+    """encode(ids, keep) [B, C], called for the short and the long sentences apart where that saves places."""
+    places = torch.arange(1, keep.shape[1] + 1, device=keep.device)
+    lengths = torch.where(keep, places, 0).amax(1)
+    order = torch.argsort(lengths, stable=True)
+    count = best_cut(lengths[order].tolist())
+    if count == 0:
+        longest = max(1, int(lengths.max()))
+        return encode(ids[:, :longest], keep[:, :longest])
+    found = []
+    for group in (order[:count], order[count:]):
+        longest = max(1, int(lengths[group].max()))
+        found.append(encode(ids[group, :longest], keep[group, :longest]))
+    return torch.cat(found)[torch.argsort(order)]
+
+
+def best_cut(lengths: Sequence[int]) -> int:
+    """How many of the sentences, shortest first, are read apart so that the fewest places are filled; 0: all at once."""
+    count, longest = len(lengths), max(lengths)
+    costs = [lengths[first - 1] * first + (count - first) * longest for first in range(1, count)]
+    if not costs or min(costs) > _WORTH * count * longest:
+        return 0
+    return costs.index(min(costs)) + 1
+
+
+def places_filled(lengths: Sequence[int]) -> int:
+    """The places that these sentences, shortest first, fill when they are read so."""
+    cut = best_cut(lengths)
+    short = cut * max(1, lengths[cut - 1]) if cut else 0
+    return short + (len(lengths) - cut) * max(1, *lengths)

@@ -1,0 +1,124 @@
+"""Which examples a run has: files read, a dev part cut off, repeated texts found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mtsa.corpora import corpus_files, corpus_layout, is_corpus
+from mtsa.data import readers
+from mtsa.data.catalogue import SOURCES
+from mtsa.data.examples import Example, Examples
+from mtsa.data.official import emphasised
+from mtsa.data.source import InputError
+
+from .recipe import Recipe
+
+_MANY = 50  # labels; with more, and more than half as many as rows, the column is the wrong one
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples of each part, before they are numbered."""
+
+    train: list[Example]
+    dev: list[Example]
+    test: list[Example]
+    remarks: list[str]
+
+
+def read_split(recipe: Recipe) -> Split:
+    """Read the files of a recipe; without a dev file, cut one from the training data.
+
+    Raises:
+        InputError: whatever is wrong with them.
+    """
+    if not recipe.data.train:
+        raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
+    files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
+    layout = recipe.layout
+    if is_corpus(recipe.data.train):
+        try:
+            files |= {part: str(path) for part, path in corpus_files(recipe.data.train).items()}
+            layout = corpus_layout(recipe.data.train, paired=recipe.paired)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    read: dict[str, Examples] = {}
+    for part, name in files.items():
+        if name:
+            check_there(name)
+            phrases = layout.phrases and part == "train"
+            read[part] = readers.read(
+                Path(name), dataclasses.replace(layout, phrases=phrases), number=recipe.regression, paired=recipe.paired
+            )
+    remarks = [remark for examples in read.values() for remark in examples.remarks()]
+    train, dev, test = ([*read[part]] if part in read else [] for part in ("train", "dev", "test"))
+    if not recipe.regression:
+        _check_labels(recipe, train)
+    if not dev:
+        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
+        remarks.append(f"dev: {len(dev):,} examples cut from the training data")
+    if recipe.data.emphasis:
+        train = emphasised(train, recipe.data.emphasis)
+    return Split(train, dev, test, remarks)
+
+
+def _check_labels(recipe: Recipe, train: Sequence[Example]) -> None:
+    """Nearly as many labels as rows: the label column is the wrong one, or holds numbers to predict."""
+    different = len({example.label for example in train})
+    if different > max(_MANY, len(train) // 2):
+        raise InputError(
+            f"{recipe.data.train}: {different:,} different labels in {len(train):,} rows; is --label-column right? "
+            f"(for numbers, use --task {'similarity' if recipe.paired else 'regression'})"
+        )
+
+
+def check_there(name: str) -> None:
+    """A file of a recipe that can be fetched is answered with how.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if Path(name).exists():
+        return
+    for source in SOURCES.values():
+        known = {inside for file in source.files for inside in (file.name, *(taken for _, taken in file.members))}
+        if Path(name).parent.name == "data" and Path(name).name in known:
+            raise InputError(f"{name}: there is no such file; fetch it with: mtsa data get {source.name}")
+    raise InputError(f"{name}: there is no such file")
+
+
+def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
+    """Cut a share off, drawn from the seed, from each class by itself; a class keeps at least one example.
+
+    Raises:
+        InputError: too few examples.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    groups: dict[object, list[int]] = defaultdict(list)
+    for number, example in enumerate(examples):
+        groups[example.label if by_class else None].append(number)
+    taken: set[int] = set()
+    for members in groups.values():
+        order = torch.randperm(len(members), generator=generator).tolist()
+        count = min(len(members) - 1, max(1, round(share * len(members))))
+        taken.update(members[place] for place in order[: max(0, count)])
+    if not taken:
+        raise InputError(f"{len(examples)} examples are too few to cut a dev part from; give more, or a file with --dev")
+    kept = [example for number, example in enumerate(examples) if number not in taken]
+    return kept, [examples[number] for number in sorted(taken)]
+
+
+def repeated(split: Split) -> list[bool]:
+    """For each test text or pair, whether it stands in the training or dev data too, but for case and spaces."""
+
+    def plain(example: Example) -> tuple[str, ...]:
+        return tuple(" ".join(text.casefold().split()) for text in example.texts)
+
+    known = {plain(example) for example in (*split.train, *split.dev)}
+    return [plain(example) in known for example in split.test]

@@ -1,0 +1,187 @@
+"""Pairs from file to answer: trained, saved, opened, asked, submitted; by our own way and by `transformers`."""
+
+import csv
+import json
+import random
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import mtsa
+from mtsa.cli import app
+from mtsa.data.source import InputError
+from mtsa.inference.attention import attention_maps, draw_attention
+from mtsa.training.prepare import prepare
+from mtsa.training.recipe import make_recipe
+from mtsa.training.run import padding_share, run_recipe
+from mtsa.training.split import read_split
+from tests.workbench import COLOURS, FRUITS, no_bar
+
+NAMES = {True: "same", False: "other"}
+
+
+def pairs(count, seed=0):
+    """A pair is of the same kind if both sides name a colour, or both a fruit."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(count):
+        kinds = [rng.choice((COLOURS, FRUITS)) for _ in range(2)]
+        sides = [" ".join(["the"] * rng.randint(0, 3) + [rng.choice(kind)] + ["there"] * rng.randint(0, 4)) for kind in kinds]
+        found.append((*sides, NAMES[kinds[0] is kinds[1]], f"p{number}"))
+    return found
+
+
+def write(path, rows):
+    keys = ("sentence1", "sentence2", "gold_label", "pairID")
+    path.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
+    return path
+
+
+def recipe_for(train, task="pair", **training):
+    options = {"batch": 16, "epochs": 8, "learning_rate": 0.01, "patience": 0, "l2": 0.0, **training}
+    table = {
+        "task": task,
+        "data": {"train": str(train)},
+        "vectors": {"width": 6},
+        "encoder": {"name": "mtsa", "head_dim": 5},
+        "model": {"hidden": 12, "dropout": 0.0, "highway": True},
+        "training": options,
+    }
+    return make_recipe(table, [])
+
+
+def run(recipe, folder):
+    said = []
+    return run_recipe(recipe, folder, say=said.append, progress=no_bar), said
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    outcome, said = run(recipe_for(write(folder / "train.jsonl", pairs(400))), folder / "run")
+    return outcome, said, mtsa.load(folder / "run")
+
+
+def test_a_small_run_learns_and_says_how_little_is_padding(trained):
+    outcome, said, predictor = trained
+    assert outcome.dev.figures.accuracy > 0.9
+    assert any("% padding" in line for line in said)
+    fresh = pairs(60, seed=9)
+    answers = predictor.predict([(first, second) for first, second, _, _ in fresh])
+    assert sum(answer.label == row[2] for answer, row in zip(answers, fresh, strict=True)) > 50
+
+
+def test_one_pair_is_answered_as_among_many_and_an_empty_side_too(trained):
+    predictor = trained[2]
+    asked = [(first, second) for first, second, _, _ in pairs(30, seed=4)] + [
+        ("the red", ""),
+        ("", "plum"),
+        ("x " * 5000, "y"),
+    ]
+    together = predictor.predict(asked)
+    for pair, answer in zip(asked, together, strict=True):
+        (alone,) = predictor.predict([pair])
+        assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-5)
+
+
+def test_transformers_gives_the_same_answers(trained):
+    from transformers import pipeline
+
+    import mtsa.hub  # noqa: F401
+
+    predictor = trained[2]
+    asked = [(first, second) for first, second, _, _ in pairs(5, seed=6)]
+    pipe = pipeline("text-classification", model=str(predictor.run.folder), top_k=None)
+    for (first, second), answer in zip(asked, predictor.predict(asked), strict=True):
+        found = {entry["label"]: entry["score"] for entry in pipe({"text": first, "text_pair": second})}
+        assert found == pytest.approx(answer.probabilities, abs=1e-5)
+
+
+def test_evaluation_and_the_submission_file(trained, tmp_path):
+    predictor = trained[2]
+    path = write(tmp_path / "test.jsonl", [*pairs(20, seed=8), ("the red", "blue there", "-", "u1")])
+    score = predictor.evaluate(path)
+    assert score.figures.count == 20
+    out = tmp_path / "submission.csv"
+    result = CliRunner().invoke(app, ["predict", str(predictor.run.folder), str(path), "--submission", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.reader(out.read_text().splitlines()))
+    assert rows[0] == ["pairID", "gold_label"]
+    assert [name for name, _ in rows[1:]] == [f"p{number}" for number in range(20)] + ["u1"]
+    right = sum(row[2] == label for row, (_, label) in zip(pairs(20, seed=8), rows[1:], strict=False))
+    assert right / 20 == pytest.approx(score.figures.accuracy)
+
+
+def test_both_sides_can_be_looked_into(trained, tmp_path):
+    maps = attention_maps(trained[2], ("the red there", "plum"))
+    assert [found.words for found in maps] == [["the", "red", "there"], ["plum"]]
+    draw_attention(maps, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_no_pair_is_refused(trained, tmp_path):
+    predictor = trained[2]
+    for asked in (["a text"], [("one",)], [("one", 2)], [None]):
+        with pytest.raises(InputError, match="pairs of texts"):
+            predictor.predict(asked)
+    path = tmp_path / "lines.txt"
+    path.write_text("one\ttwo\nalone\n")
+    with pytest.raises(InputError, match="line 2: a line must hold the two texts of a pair"):
+        list(predictor.stream_examples(predictor.examples(path)))
+    unknown = write(tmp_path / "unknown.jsonl", [("a", "b", "maybe", "1")])
+    with pytest.raises(InputError, match='line 1: label "maybe" is unknown to the model, which knows other, same'):
+        predictor.evaluate(unknown)
+
+
+def test_a_wrong_label_column_is_noticed(tmp_path):
+    path = tmp_path / "swapped.csv"
+    path.write_text("a,b,label\n" + "".join(f"text {n},other text {n},yes\n" for n in range(200)))
+    table = {"train": str(path), "text_column": "a", "pair_column": "label", "label_column": "b"}
+    recipe = make_recipe({"task": "pair", "data": table}, [])
+    with pytest.raises(InputError, match=r"different labels in .* rows; is --label-column right"):
+        prepare(recipe, read_split(recipe))
+
+
+def test_similarity_is_learnt_by_squared_error(tmp_path):
+    path = tmp_path / "train.csv"
+    rows = [(first, second, 5.0 if label == "same" else 1.0) for first, second, label, _ in pairs(300)]
+    path.write_text("a,b,score\n" + "".join(f"{a},{b},{score}\n" for a, b, score in rows))
+    columns = {"train": str(path), "text_column": "a", "pair_column": "b", "label_column": "score"}
+    recipe = make_recipe(
+        {
+            "task": "similarity",
+            "data": columns,
+            "vectors": {"width": 6},
+            "encoder": {"name": "mtsa", "head_dim": 5},
+            "model": {"hidden": 12, "dropout": 0.0},
+            "training": {"batch": 16, "epochs": 12, "learning_rate": 0.01, "patience": 0},
+        },
+        [],
+    )
+    outcome, _ = run(recipe, tmp_path / "run")
+    assert outcome.dev.figures.pearson > 0.8
+    (answer,) = mtsa.load(tmp_path / "run").predict([("the red", "blue")])
+    assert answer.label is None
+    assert answer.value is not None
+
+
+def test_the_embedded_pairs_train_and_single_texts_are_told_apart(tmp_path):
+    settings = {"training.steps": 4, "training.evaluate_every": 2, "encoder.head_dim": 5, "model.hidden": 7}
+    predictor = mtsa.train("entailment.cpu", out=tmp_path / "run", settings=settings)
+    assert predictor.labels == ["contradiction", "entailment", "neutral"]
+    assert predictor.evaluate("corpus:entailment").figures.count == 144
+    with pytest.raises(InputError, match="holds single texts"):
+        predictor.evaluate("corpus:questions")
+    with pytest.raises(InputError, match="corpus:entailment holds pairs of texts: add --task pair"):
+        mtsa.train(train="corpus:entailment", out=tmp_path / "other")
+
+
+def test_padding_of_pairs_counts_the_groups(tmp_path):
+    recipe = recipe_for(write(tmp_path / "t.jsonl", [("a " * 9, "b", "same", "1"), ("a " * 10, "b b", "other", "2")] * 8))
+    part = prepare(recipe, read_split(recipe)).parts["train"]
+    batches = [list(range(len(part)))]
+    total = sum(len(row) for row in (*part.rows, *part.pairs))
+    count = len(part)
+    assert padding_share(part, batches) == pytest.approx(1 - total / (count * 2 + count * 10))
+    assert torch.equal(part.chosen([1]).labels, part.labels[1:2])
