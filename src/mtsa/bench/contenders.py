@@ -191,7 +191,7 @@ CONTENDERS: dict[str, Contender] = {
         Contender("bilstm", BiLstm, lambda n, e, h: 2 * 4 * (e * e // 2 + e * e // 4), _linear_bytes(20)),
         Contender("cnn", Convolution, lambda n, e, h: 12 * e * e / 3, _linear_bytes(12)),
         *_forms(),
-        *map(_encoder, encoder_names()),
+        *(_encoder(name) for name in encoder_names() if not name.startswith("mtsa_")),  # ablations have a table of their own
     )
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import typer
 
 from .bench import bench
 from .data import data
+from .lists import add_lists
 from .shell import counter
 from .table import table
 from .work import add_work
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure.",
 )
 add_work(app)
+add_lists(app)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(table, name="table")

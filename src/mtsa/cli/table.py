@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .shell import bar, refusing
+
+if TYPE_CHECKING:
+    from mtsa.experiments.units import Unit
 
 table = typer.Typer(no_args_is_help=True, help="The paper's tables, measured here.")
 
@@ -32,29 +36,63 @@ def classification(
 
     Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
     """
-    from mtsa.data.source import InputError
     from mtsa.experiments import classification as plan
     from mtsa.experiments.classification_table import accuracy_rows, checked, markdown
+
+    with refusing():
+        places = plan.Places(data, vectors)
+        found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places, units), records, minutes, show))
+        typer.echo(markdown(accuracy_rows(found)))
+
+
+@table.command("nli")
+def nli(
+    data: Annotated[Path, typer.Option(help="Folder with the files of SNLI and MultiNLI.")] = Path("data"),
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")] = None,
+    gpt: Annotated[Path | None, typer.Option(help="Folder of a GPT (mtsa pretrain), for the rows over it.")] = None,
+    minilm: Annotated[Path | None, typer.Option(help="Folder of MiniLM, for the rows over it.")] = None,
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
+    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
+    units: Annotated[int, typer.Option(min=0, help="At most so many seeds of each cell; 0: all.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
+    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/nli"),
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the tables of the records that are there.")] = False,
+) -> None:
+    """Natural language inference: contexts, ablations and transfer (the paper's Tables 1, 2 and 3).
+
+    Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
+    """
+    from mtsa.experiments import nli as plan
+    from mtsa.experiments.classification_table import markdown
+    from mtsa.experiments.nli_table import checked, tables
+    from mtsa.experiments.params import nli_counts
+
+    pretrained = tuple((name, folder) for name, folder in (("gpt", gpt), ("minilm", minilm)) if folder is not None)
+    with refusing():
+        places = plan.Places(data, vectors, pretrained)
+        found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places, units), records, minutes, show))
+        for title, lines in tables(found, nli_counts()):
+            typer.echo(f"{title}\n\n{markdown(lines)}\n")
+
+
+def _recorded(plan: Callable[[], list[Unit]], records: Path, minutes: float | None, show: bool) -> list[dict[str, Any]]:
+    """Run the units of a plan unless they are only to be shown; all records of the folder."""
+    from mtsa.data.source import InputError
     from mtsa.experiments.records import read_records
     from mtsa.experiments.runner import run_units
 
-    with refusing():
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise InputError("a table is not for torchrun; start the command several times instead, they share the units")
-        if records.exists() and not records.is_dir():
-            raise InputError(f"--records {records} is a file; name a folder")
-        if not show:
-            places = plan.Places(data, vectors)
-            chosen = plan.units(_names(sets), _names(rows), places, units)
-            left = run_units(chosen, records, minutes=minutes, say=typer.echo, progress=bar)
-            if left.units:
-                typer.echo(
-                    f"{len(left.units)} units are left, about {left.seconds / 60:.0f} minutes; the same command goes on"
-                )
-        found = checked(read_records(records))
-        if not found:
-            raise InputError(f"{records} holds no records yet; call it without --show, and with time enough")
-        typer.echo(markdown(accuracy_rows(found)))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("a table is not for torchrun; start the command several times instead, they share the units")
+    if records.exists() and not records.is_dir():
+        raise InputError(f"--records {records} is a file; name a folder")
+    if not show:
+        left = run_units(plan(), records, minutes=minutes, say=typer.echo, progress=bar)
+        if left.units:
+            typer.echo(f"{len(left.units)} units are left, about {left.seconds / 60:.0f} minutes; the same command goes on")
+    found = read_records(records)
+    if not found:
+        raise InputError(f"{records} holds no records yet; call it without --show, and with time enough")
+    return found
 
 
 def _names(text: str) -> list[str]:

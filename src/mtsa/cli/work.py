@@ -1,4 +1,4 @@
-"""`mtsa train`, `evaluate`, `predict`, `explain`, `recipes`, `encoders`."""
+"""`mtsa train`, `evaluate`, `predict`, `explain`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
 def add_work(app: typer.Typer) -> None:
     """Put the commands into the app."""
-    for command in (train, evaluate, predict, explain, recipes, encoders):
+    for command in (train, evaluate, predict, explain):
         app.command()(command)
 
 
@@ -164,36 +164,6 @@ def explain(
     except OSError as error:
         fail(f"{out}: {error.strerror}; name another file with --out")
     typer.echo(f"{found[0].label}: {out}")
-
-
-def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] = None) -> None:
-    """The recipes that come with the package, or the text of one."""
-    from importlib import resources
-
-    from mtsa.names import nearest
-    from mtsa.training.recipe import named_recipes
-
-    known = named_recipes()
-    if name is None:
-        for found, about in known.items():
-            typer.echo(f"{found:16} {about}")
-    elif name in known:
-        typer.echo(resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8").rstrip())
-    else:
-        fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
-
-
-def encoders() -> None:
-    """The context encoders, with their options and defaults."""
-    from mtsa.encoders import encoder_names, find_encoder
-
-    for name in encoder_names():
-        entry = find_encoder(name)
-        options = ", ".join(f"{key}={json.dumps(value)}" for key, value in entry.options.items())
-        typer.echo(f"{name:18}{entry.summary}")
-        if options:
-            typer.echo(f"{'':18}{options}")
-    typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
 
 
 def _check_pair(predictor: Predictor, pair: str | None) -> None:

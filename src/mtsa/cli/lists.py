@@ -1,0 +1,63 @@
+"""`mtsa recipes`, `encoders`, `params`: what there is, and how large it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from .shell import fail
+
+
+def add_lists(app: typer.Typer) -> None:
+    """Put the commands into the app."""
+    for command in (recipes, encoders, params):
+        app.command()(command)
+
+
+def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] = None) -> None:
+    """The recipes that come with the package, or the text of one."""
+    from importlib import resources
+
+    from mtsa.names import nearest
+    from mtsa.training.recipe import named_recipes
+
+    known = named_recipes()
+    if name is None:
+        for found, about in known.items():
+            typer.echo(f"{found:16} {about}")
+    elif name in known:
+        typer.echo(resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8").rstrip())
+    else:
+        fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
+
+
+def encoders() -> None:
+    """The context encoders, with their options and defaults."""
+    from mtsa.encoders import encoder_names, find_encoder
+
+    for name in encoder_names():
+        entry = find_encoder(name)
+        options = ", ".join(f"{key}={json.dumps(value)}" for key, value in entry.options.items())
+        typer.echo(f"{name:18}{entry.summary}")
+        if options:
+            typer.echo(f"{'':18}{options}")
+    typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
+
+
+def params(
+    task: Annotated[str, typer.Option(help="nli: the models of the paper's Tables 1 and 3.")] = "nli",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, name to count.")] = False,
+) -> None:
+    """Trained parameters of the paper's settings (300-d words), word vectors left out."""
+    from mtsa.experiments.params import nli_counts
+
+    if task != "nli":
+        fail(f'task "{task}" has no counts; it must be nli')
+    counts = nli_counts()
+    if as_json:
+        typer.echo(json.dumps(counts))
+        return
+    for name, count in counts.items():
+        typer.echo(f"{name:22}{count:>11,}  {count / 1e6:.1f} m")
