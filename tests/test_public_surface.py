@@ -148,6 +148,7 @@ ROOMS = (
     "training",
     "experiments",
     "inference",
+    "interop",
     "bench",
     "cli",
 )

@@ -10,6 +10,7 @@ import typer
 from .bench import bench
 from .data import data
 from .lists import add_lists
+from .pretrain import pretrain
 from .shell import counter
 from .table import table
 from .work import add_work
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 add_work(app)
 add_lists(app)
+app.command()(pretrain)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(table, name="table")

@@ -1,4 +1,4 @@
-"""`mtsa train`, `evaluate`, `predict`, `explain`."""
+"""`mtsa train`, `evaluate`, `predict`, `explain`, `embed`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     Write = Callable[[Example, Prediction], None]
 
+_STDIN = Path("standard input")
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
 
 def add_work(app: typer.Typer) -> None:
     """Put the commands into the app."""
-    for command in (train, evaluate, predict, explain):
+    for command in (train, evaluate, predict, explain, embed):
         app.command()(command)
 
 
@@ -166,6 +167,33 @@ def explain(
     typer.echo(f"{found[0].label}: {out}")
 
 
+def embed(
+    run: RunFolder,
+    source: Annotated[str, typer.Argument(help='A file, or "-" for standard input (a text on each line).')],
+    out: Annotated[Path, typer.Option(help="Where to write: .npy or .safetensors.")],
+    text_column: TextColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+) -> None:
+    """A vector of each text, in the order of the input; memory does not grow with the file."""
+    from mtsa.inference.predictor import Predictor
+    from mtsa.inference.vector_files import vector_file
+
+    with refusing():
+        predictor = Predictor.load(run)
+        if source == "-":
+            texts: Iterator[str] = (text for _, text in _standard_lines(encoding or "utf-8"))
+        else:
+            texts = predictor.texts(source, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
+        count = 0
+        with adder(None, "embedding") as tick, vector_file(out, predictor.width) as write:
+            for vectors in predictor.embed_stream(texts, tick):
+                write(vectors)
+                count += len(vectors)
+    typer.echo(f"{out}: {count:,} vectors of {predictor.width}", err=True)
+
+
 def _check_pair(predictor: Predictor, pair: str | None) -> None:
     if predictor.run.recipe.paired and pair is None:
         fail("this model reads pairs; give the second text with --pair")
@@ -200,11 +228,15 @@ def _exists(name: str) -> bool:
 
 
 def _standard_input(predictor: Predictor, encoding: str) -> Iterator[Example]:
+    for number, text in _standard_lines(encoding):
+        yield predictor.on_line(text, _STDIN, number)
+
+
+def _standard_lines(encoding: str) -> Iterator[tuple[int, str]]:
     from mtsa.data.source import decode
 
-    place = Path("standard input")
     for number, raw in enumerate(sys.stdin.buffer, start=1):
-        yield predictor.on_line(decode(raw, encoding, place, number).rstrip("\r\n"), place, number)
+        yield number, decode(raw, encoding, _STDIN, number).rstrip("\r\n")
 
 
 @contextmanager

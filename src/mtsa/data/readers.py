@@ -18,8 +18,8 @@ _LARGEST = 1e30  # of a target
 TABLES = ("csv", "tsv", "jsonl")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SINGLE = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
-_PAIRED = {"nli": "utf-8", "label_pair": "utf-8"}
-_OFFICIAL = _SINGLE | _PAIRED
+PAIRED = {"nli": "utf-8", "label_pair": "utf-8"}
+_OFFICIAL = _SINGLE | PAIRED
 _CLASSES = {"trec": (6, 50), "sst": (5, 2)}
 
 
@@ -41,7 +41,7 @@ def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
         format = ENDINGS[path.suffix.lower()]
     if format not in (*TABLES, *_OFFICIAL):
         raise InputError(f'format "{format}" is unknown; {nearest(format, (*TABLES, *_OFFICIAL))}')
-    if format in (_SINGLE if paired else _PAIRED):
+    if format in (_SINGLE if paired else PAIRED):
         raise InputError(
             f"format {format} holds {'single texts' if paired else 'pairs of texts'}; "
             f"{'leave out --task pair' if paired else 'add --task pair'}, or give another --format"

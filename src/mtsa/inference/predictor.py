@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data import readers, tokens
 from mtsa.data.examples import Example, Layout
 from mtsa.data.source import InputError, at, lines
+from mtsa.models.answers import sentence_vectors
 from mtsa.training.folder import Run, open_run
 from mtsa.training.prepare import Part, number_examples
 from mtsa.training.score import PartScore, part_answers, score_part
@@ -78,6 +80,25 @@ class Predictor:
         for chunk in _chunks(examples):
             yield from zip(chunk, self.stream([_asked(example) for example in chunk], tick), strict=True)
 
+    def embed(self, texts: Iterable[str]) -> Tensor:
+        """The vector [n, D] of each text by itself: what the head of the model reads."""
+        return torch.cat([*self.embed_stream(texts), torch.zeros(0, self.width)])
+
+    def embed_stream(self, texts: Iterable[str], tick: Callable[[int], None] = lambda count: None) -> Iterator[Tensor]:
+        """Vectors [some, D] of texts, in order, without ever holding all of them; `tick` hears how many were done."""
+        if isinstance(texts, str):
+            raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
+        for chunk in _chunks(texts):
+            _check_texts(chunk, paired=False)
+            rows, _ = tokens.numbers(self.run.tokenizer, chunk, self.run.recipe.tokens.longest)
+            yield sentence_vectors(self.run.model, rows, tick)
+
+    @property
+    def width(self) -> int:
+        """Of a sentence vector."""
+        width: int = self.run.model.encoder.out_dim
+        return width
+
     def evaluate(
         self,
         data: str | Path,
@@ -117,6 +138,15 @@ class Predictor:
             return (self.on_line(text, path, number) for number, text in lines(path, encoding))
         return readers.stream(path, layout, labelled=False, paired=self.run.recipe.paired)
 
+    def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
+        """Single texts of a file, whether or not the model reads pairs: a column of a table, or one text on each line."""
+        path, encoding = Path(data), reading.get("encoding") or "utf-8"
+        given = {key: value for key, value in reading.items() if value is not None}
+        if path.suffix.lower() not in readers.ENDINGS and "format" not in given:
+            return (text.strip() for _, text in lines(path, encoding))
+        layout = Layout(**{"text_column": self.run.recipe.data.text_column, **given})
+        return (example.text for example in readers.stream(path, layout, labelled=False))
+
     def on_line(self, text: str, path: Path, number: int) -> Example:
         """A text, or a pair separated by a tab, from a line of a file.
 
@@ -154,12 +184,7 @@ class Predictor:
             InputError: something that is no text, or no pair of texts for a model of pairs.
         """
         paired, limit = self.run.recipe.paired, self.run.recipe.tokens.longest
-        for text in texts:
-            if not _is_text(text, paired):
-                wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
-                raise InputError(
-                    f"{text!r:.60} is a {type(text).__name__}; predict takes {wanted}, so drop or fill such values first"
-                )
+        _check_texts(texts, paired)
         sides = [[text[side] for text in texts] for side in (0, 1)] if paired else [[str(text) for text in texts]]
         rows, *pairs = (tokens.numbers(self.run.tokenizer, side, limit)[0] for side in sides)
         return Part(rows, torch.zeros(len(rows)), pairs[0] if pairs else None)
@@ -192,6 +217,15 @@ def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 def _asked(example: Example) -> Text:
     return example.text if example.pair is None else (example.text, example.pair)
+
+
+def _check_texts(texts: Sequence[object], paired: bool) -> None:
+    for text in texts:
+        if not _is_text(text, paired):
+            wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
+            raise InputError(
+                f"{text!r:.60} is a {type(text).__name__}; needed are {wanted}, so drop or fill such values first"
+            )
 
 
 def _is_text(text: object, paired: bool) -> bool:

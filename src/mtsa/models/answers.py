@@ -1,4 +1,4 @@
-"""What a model answers to many sentences: batches of like length, answers in the order of the questions."""
+"""What a model makes of many sentences: batches of like length, answers in the order of the questions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,40 @@ from .sentence import SentenceModel
 
 _TOKENS, _MOST = 4096, 256
 
+Rows = Sequence[Sequence[int]]
+Tick = Callable[[int], None]
+
+
+def _silent(count: int) -> None:
+    pass
+
+
+def answers(model: SentenceModel, rows: Rows, pairs: Rows | None = None, tick: Tick = _silent) -> Tensor:
+    """Scores [len(rows), C] of sentences given as word numbers, or of pairs with `pairs`; `tick` hears how many were done."""
+    out = torch.zeros(len(rows), model.config.num_labels or 1)
+    return _fill(out, model, rows, pairs, lambda inputs: model(**inputs).logits, tick)
+
+
+def sentence_vectors(model: SentenceModel, rows: Rows, tick: Tick = _silent) -> Tensor:
+    """The vector [len(rows), D] of each sentence given as word numbers; `tick` hears how many were done."""
+    out = torch.zeros(len(rows), model.encoder.out_dim)
+
+    def read(inputs: dict[str, Tensor]) -> Tensor:
+        return model.sentences(inputs["input_ids"], inputs["attention_mask"].bool()).vectors
+
+    return _fill(out, model, rows, None, read, tick)
+
 
 @torch.no_grad()
-def answers(
-    model: SentenceModel,
-    rows: Sequence[Sequence[int]],
-    pairs: Sequence[Sequence[int]] | None = None,
-    tick: Callable[[int], None] = lambda count: None,
+def _fill(
+    out: Tensor, model: SentenceModel, rows: Rows, pairs: Rows | None, call: Callable[[dict[str, Tensor]], Tensor], tick: Tick
 ) -> Tensor:
-    """Scores [len(rows), C] of sentences given as word numbers, or of pairs with `pairs`; `tick` hears how many were done."""
     training = model.training
     model.eval()
-    out = torch.zeros(len(rows), model.config.num_labels or 1)
     lengths = [max(map(len, both)) for both in zip(rows, pairs or rows, strict=True)]
     for batch in sorted_batches(lengths, tokens=_TOKENS, most=_MOST):
         inputs = tensors([rows[number] for number in batch], None if pairs is None else [pairs[number] for number in batch])
-        out[batch] = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits.float().cpu()
+        out[batch] = call({name: value.to(model.device) for name, value in inputs.items()}).float().cpu()
         tick(len(batch))
     model.train(training)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from .recipe import Recipe, load_recipe, to_toml
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
+_MODULES = "modules.json"  # what sentence-transformers looks for
+_MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.SentenceModule"}
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,7 @@ def write_run(folder: Path, recipe: Recipe, model: SentenceModel, inputs: Inputs
     """Write a finished run: each file whole, the manifest last."""
     config = model.config
     config.save_pretrained(folder)
-    with replacing(folder / "model.safetensors") as partial:
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
+    _write_weights(folder, model)
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=inputs.tokenizer,
         **inputs.signs,
@@ -57,8 +59,32 @@ def write_run(folder: Path, recipe: Recipe, model: SentenceModel, inputs: Inputs
     write_text(folder / RECIPE, to_toml(recipe))
     for name, report in reports.items():
         write_json(folder / f"{name}.json", report)
+    write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
-    names += [f"{name}.json" for name in reports]
+    _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])
+
+
+def copy_run(run: Run, folder: Path) -> None:
+    """Write an opened run into another folder, with its weights as they are now."""
+    if folder.resolve() == run.folder.resolve():
+        raise InputError(f"{folder} is the run folder itself; name another")
+    names = list(_manifest(run.folder / MANIFEST))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if name != "model.safetensors":
+            with replacing(folder / name) as partial:
+                shutil.copyfile(run.folder / name, partial)
+    _write_weights(folder, run.model)
+    write_json(folder / _MODULES, [_MODULE])
+    _write_manifest(folder, names)
+
+
+def _write_weights(folder: Path, model: SentenceModel) -> None:
+    with replacing(folder / "model.safetensors") as partial:
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
+
+
+def _write_manifest(folder: Path, names: list[str]) -> None:
     write_json(folder / MANIFEST, {name: fingerprint(folder / name) for name in sorted(names)})
 
 

@@ -100,7 +100,7 @@ class PretrainedInputs(Inputs):
         self.signs = {"pad_token": named.get("eos_token") or named.get("unk_token") or "", **named}  # the mask hides it
         self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
         self.remarks = []
-        kept = config.to_dict() | {"model_type": config.model_type}
+        kept = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
         self.config = {"width": width_of(config), "pretrained": kept, "language": wanted.language}
         self.known = torch.zeros(0, dtype=torch.long)
 

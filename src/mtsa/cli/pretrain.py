@@ -1,0 +1,56 @@
+"""`mtsa pretrain`: a small GPT from text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shell import bar, refusing
+
+
+def pretrain(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Text files, a text on each line; FORMAT:FILE for another layout, such as sst:train.txt."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
+    layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
+    width: Annotated[int, typer.Option(min=4, help="Width; a multiple of 4, the heads.")] = 256,
+    tokens: Annotated[int, typer.Option(min=300, help="Kinds of tokens.")] = 8000,
+    length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
+    batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 32,
+    steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
+    learning_rate: Annotated[float, typer.Option(min=1e-9, help="Largest learning rate.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+) -> None:
+    """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
+    from mtsa.data.source import InputError
+    from mtsa.training.pretrain import Setting
+    from mtsa.training.pretrain import pretrain as run
+
+    with refusing():
+        if width % 4:
+            raise InputError(f"--width {width} must be a multiple of 4, the number of heads")
+        setting = Setting(
+            layers=layers, width=width, tokens=tokens, length=length, batch=batch, steps=steps,
+            learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
+        )  # fmt: skip
+        texts = [text for source in sources for text in _texts(source) if text]
+        run(texts, out, setting, say=typer.echo, progress=bar)
+
+
+def _texts(source: str) -> Iterator[str]:
+    from mtsa.data import readers
+    from mtsa.data.examples import Layout
+    from mtsa.data.source import lines
+
+    format, colon, name = source.partition(":")
+    if not colon:
+        yield from (text.strip() for _, text in lines(Path(source), "utf-8"))
+        return
+    layout = Layout(format=format)
+    for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIRED):
+        yield from example.texts

@@ -1,0 +1,57 @@
+"""Files of sentence vectors, written row by row without knowing how many there will be: NumPy or safetensors.
+
+Both formats begin with a header that holds the shape; room is kept for it, and it is filled in at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch import Tensor
+
+from mtsa.data.source import InputError
+from mtsa.files import replacing
+
+_ROOM = 192  # bytes of header; a multiple of 64, as both formats like it
+KEY = "vectors"
+
+
+def _numpy_header(rows: int, width: int) -> bytes:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", _ROOM - 10) + text.ljust(_ROOM - 11).encode() + b"\n"
+
+
+def _safetensors_header(rows: int, width: int) -> bytes:
+    entry = {"dtype": "F32", "shape": [rows, width], "data_offsets": [0, 4 * rows * width]}
+    return struct.pack("<Q", _ROOM - 8) + json.dumps({KEY: entry}).ljust(_ROOM - 8).encode()
+
+
+_HEADERS = {".npy": _numpy_header, ".safetensors": _safetensors_header}
+
+
+@contextmanager
+def vector_file(path: Path, width: int) -> Iterator[Callable[[Tensor], None]]:
+    """What takes rows [n, width] to write; the file appears when all are in it.
+
+    Raises:
+        InputError: the ending is neither .npy nor .safetensors.
+    """
+    ending = path.suffix.lower()
+    if ending not in _HEADERS:
+        raise InputError(f"--out {path}: the ending must be .npy or .safetensors")
+    rows = 0
+    with replacing(path) as partial, partial.open("wb") as file:
+        file.write(b"\0" * _ROOM)
+
+        def write(vectors: Tensor) -> None:
+            nonlocal rows
+            file.write(vectors.float().contiguous().numpy().astype("<f4", copy=False).tobytes())
+            rows += len(vectors)
+
+        yield write
+        file.seek(0)
+        file.write(_HEADERS[ending](rows, width))

@@ -1,0 +1,60 @@
+"""A run folder as the one module of a `SentenceTransformer`: texts in, sentence vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers.base.modules import InputModule
+from torch import Tensor
+
+from mtsa.data import tokens
+from mtsa.data.batches import tensors
+from mtsa.data.source import InputError
+from mtsa.training.folder import copy_run, open_run
+
+
+class SentenceModule(InputModule):
+    """The sentence encoder of a run: words, context, pooling; its head is left aside.
+
+    Args:
+        folder: the run folder.
+
+    Raises:
+        InputError: it is none, or a file of it is missing or was changed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.run = open_run(folder)
+        self.model, self.tokenizer = self.run.model, self.run.tokenizer
+        self.max_seq_length = self.run.recipe.tokens.longest or None
+
+    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **unused: Any) -> dict[str, Tensor]:
+        """Texts as padded word numbers."""
+        for text in inputs:
+            if not isinstance(text, str):
+                raise InputError(f"{text!r:.60} is a {type(text).__name__}; a sentence vector is made of a text")
+        rows, _ = tokens.numbers(self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0)
+        return tensors(rows)
+
+    def forward(self, features: dict[str, Any], **unused: Any) -> dict[str, Any]:
+        """The features with `sentence_embedding` [B, D]."""
+        ids, mask = features["input_ids"], features["attention_mask"]
+        features["sentence_embedding"] = self.model.sentences(ids, mask.bool()).vectors
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """Width of a sentence vector."""
+        width: int = self.model.encoder.out_dim
+        return width
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **unused: Any) -> None:
+        """The run folder again, with the weights as they are now."""
+        copy_run(self.run, Path(output_path))
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **unused: Any) -> SentenceModule:  # type: ignore[override]
+        """The module of a folder on this machine."""
+        return cls(Path(model_name_or_path) / subfolder)

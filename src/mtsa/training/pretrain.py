@@ -1,0 +1,266 @@
+"""A small GPT from nothing but text: tokeniser, language model, a folder that `transformers` loads. For transfer experiments.
+
+Letters: B batch, N tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteDecoder
+from tokenizers.models import BPE
+from tokenizers.normalizers import NFC, Lowercase
+from tokenizers.normalizers import Sequence as NormalizerSequence
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from torch import Tensor
+from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
+
+from mtsa.data.source import InputError
+from mtsa.files import replacing, write_json
+from mtsa.machine import circumstances
+from mtsa.models.quiet import quiet
+
+from . import checkpoints
+from .run import Progress
+
+_END, _UNKNOWN = "<end>", "<unk>"
+_RECORD = "record.json"
+_CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained, and how."""
+
+    layers: int = 4
+    width: int = 256
+    heads: int = 4
+    tokens: int = 8000  # of the tokeniser
+    length: int = 128  # tokens of a row
+    batch: int = 32  # rows
+    steps: int = 1000
+    learning_rate: float = 1e-3
+    warmup: int = 100
+    seed: int = 0
+
+
+def pretrain(
+    texts: Sequence[str],
+    out: Path,
+    setting: Setting,
+    *,
+    say: Callable[[str], None],
+    progress: Progress,
+    save_every: int = 200,
+) -> float:
+    """Train a language model and write it; a call that was stopped goes on from its last checkpoint. The last dev loss.
+
+    Args:
+        texts: one after the other; a twentieth of them is kept for the dev loss.
+        out: folder of the model.
+        setting: sizes and schedule.
+        say: hears what a user should know.
+        progress: makes a progress bar.
+        save_every: steps between checkpoints.
+
+    Raises:
+        InputError: too little text, or a folder that holds something else.
+    """
+    quiet()
+    digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
+    identity = {"setting": asdict(setting), "sha256": digest}
+    _make_room(out, identity)
+    shuffled = list(texts)
+    random.Random(setting.seed).shuffle(shuffled)
+    held = max(1, len(shuffled) // 20)
+    tokenizer = _tokenizer(shuffled[held:], setting.tokens)
+    train, dev = (_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
+    if len(train) < setting.batch or not len(dev):
+        raise InputError(f"{len(train)} rows of {setting.length} tokens are too little text; give more, or set --batch lower")
+    torch.manual_seed(setting.seed)
+    model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
+    weights = sum(value.numel() for value in model.parameters())
+    say(
+        f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
+        f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
+    )
+    run = _Run(model, setting, train, out / _CHECKPOINTS)
+    with progress("pretraining", setting.steps) as bar:
+        run.train(lambda step, loss: bar(step, f"loss {loss:.2f}"), save_every)
+    loss = _loss(model, dev, setting.batch)
+    _write(out, model, tokenizer, setting)
+    record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
+    write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
+    checkpoints.sweep(out / _CHECKPOINTS, keep=set())
+    (out / _CHECKPOINTS).rmdir()
+    say(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
+    return loss
+
+
+class _Run:
+    """The training loop, with checkpoints that appear whole."""
+
+    def __init__(self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path) -> None:
+        self.model, self.setting, self.rows, self.folder = model, setting, rows, folder
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=setting.learning_rate, weight_decay=0.01, fused=True)
+        self.step, self.seconds = 0, 0.0
+        self.curve: list[dict[str, float]] = []
+
+    def train(self, tick: Callable[[int, float], None], save_every: int) -> None:
+        self._restore()
+        begun, before = time.perf_counter(), self.seconds
+        self.model.train()
+        while self.step < self.setting.steps:
+            torch.manual_seed(self.setting.seed * 1_000_003 + self.step)  # dropout follows from the step alone
+            loss = self._update()
+            self.step += 1
+            self.seconds = before + time.perf_counter() - begun
+            tick(self.step, loss)
+            if self.step % save_every == 0 or self.step == self.setting.steps:
+                self.curve.append({"step": self.step, "loss": loss})
+                self._save()
+
+    def _update(self) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.setting.learning_rate * _rate(self.step, self.setting)
+        batch = self._batch()
+        loss = _row_loss(self.model, batch)
+        if not torch.isfinite(loss):
+            raise InputError(f"the loss is no finite number any more at step {self.step + 1}; lower --learning-rate")
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss.item()
+
+    def _batch(self) -> Tensor:
+        """Every row once in each pass, in an order that follows from (seed, pass)."""
+        size, each = self.setting.batch, len(self.rows) // self.setting.batch
+        generator = torch.Generator().manual_seed(self.setting.seed * 1_000_003 + self.step // each)
+        order = torch.randperm(len(self.rows), generator=generator)
+        start = self.step % each * size
+        return self.rows[order[start : start + size]]
+
+    def _save(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        partial = checkpoints.saving_folder(self.folder, self.step)
+        partial.mkdir()
+        state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
+        for number, values in self.optimizer.state_dict()["state"].items():
+            state |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+        save_file({name: value.contiguous() for name, value in state.items()}, partial / "state.safetensors")
+        write_json(partial / "progress.json", {"seconds": self.seconds, "curve": self.curve})
+        final = checkpoints.appear(partial, self.folder, self.step)
+        checkpoints.sweep(self.folder, keep={final})
+
+    def _restore(self) -> None:
+        found = checkpoints.checkpoints(self.folder)
+        if not found:
+            return
+        state = load_file(found[-1] / "state.safetensors")
+        own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
+        self.model.transformer.load_state_dict(own)
+        loaded: dict[int, dict[str, Tensor]] = {}
+        for name, value in state.items():
+            if name.startswith("optimizer."):
+                _, number, key = name.split(".")
+                loaded.setdefault(int(number), {})[key] = value
+        self.optimizer.load_state_dict({"state": loaded, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        told = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
+        self.step, self.seconds, self.curve = checkpoints.step_of(found[-1]), told["seconds"], told["curve"]
+
+
+def _rate(step: int, setting: Setting) -> float:
+    """Rises over the warm-up, then falls to a tenth along a cosine."""
+    if step < setting.warmup:
+        return (step + 1) / setting.warmup
+    part = (step - setting.warmup) / max(1, setting.steps - setting.warmup)
+    return 0.1 + 0.45 * (1.0 + math.cos(math.pi * min(1.0, part)))
+
+
+def _row_loss(model: OpenAIGPTLMHeadModel, rows: Tensor) -> Tensor:
+    logits = model(input_ids=rows).logits  # [B, N, tokens]
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
+
+
+@torch.no_grad()
+def _loss(model: OpenAIGPTLMHeadModel, rows: Tensor, batch: int) -> float:
+    model.eval()
+    parts = rows.split(batch)
+    return sum(_row_loss(model, part).item() * len(part) for part in parts) / len(rows)
+
+
+def _tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
+    tokenizer = Tokenizer(BPE(unk_token=_UNKNOWN))
+    tokenizer.normalizer = NormalizerSequence([NFC(), Lowercase()])
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = ByteDecoder()
+    signs = [_UNKNOWN, _END]
+    trainer = BpeTrainer(vocab_size=count, special_tokens=signs, show_progress=False, initial_alphabet=ByteLevel.alphabet())
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
+    """All texts one after the other, an end sign after each, cut into rows [n, N]; what is left over is dropped."""
+    end = tokenizer.token_to_id(_END)
+    ids = [number for encoding in tokenizer.encode_batch_fast(list(texts)) for number in (*encoding.ids, end)]
+    rows = len(ids) // length
+    return torch.tensor(ids[: rows * length], dtype=torch.long).view(rows, length)
+
+
+def _config(setting: Setting, tokenizer: Tokenizer) -> OpenAIGPTConfig:
+    return OpenAIGPTConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        n_positions=max(setting.length, 256),
+        n_embd=setting.width,
+        n_layer=setting.layers,
+        n_head=setting.heads,
+        architectures=["OpenAIGPTLMHeadModel"],
+    )
+
+
+def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting: Setting) -> None:
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=_UNKNOWN,
+        eos_token=_END,
+        pad_token=_END,
+        model_max_length=max(setting.length, 256),
+    )
+    wrapped.save_pretrained(out)
+    model.config.save_pretrained(out)
+    with replacing(out / "model.safetensors") as partial:
+        state = {f"transformer.{name}": value.contiguous() for name, value in model.transformer.state_dict().items()}
+        save_file(state, partial, {"format": "pt"})
+
+
+def _make_room(out: Path, identity: dict[str, Any]) -> None:
+    """See that the folder is new, or holds an unfinished run of the same text and setting.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    begun = out / "begun.json"
+    if (out / _RECORD).exists():
+        raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
+    if begun.exists():
+        if json.loads(begun.read_text(encoding="utf-8")) != identity:
+            raise InputError(f"{out} holds an unfinished model of other text or settings; name another folder, or delete it")
+    elif out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} is not empty and holds no model; name another folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(begun, identity)

@@ -1,0 +1,222 @@
+"""A pretrained model in the place of word vectors: pretrained here, loaded, fine-tuned, saved, opened again."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel, OpenAIGPTConfig, OpenAIGPTLMHeadModel
+
+import mtsa
+from mtsa.data.source import InputError
+from mtsa.models.pretrained import predicts_tokens
+from mtsa.training import pretrain as pretraining
+from mtsa.training.prepare import prepare
+from mtsa.training.pretrain import Setting, pretrain
+from mtsa.training.recipe import load_recipe, make_recipe
+from mtsa.training.run import run_recipe
+from mtsa.training.split import read_split
+from mtsa.training.trainer import make_optimizer
+from tests.training.test_pairs import pairs, write
+from tests.workbench import no_bar
+
+SMALL = Setting(layers=2, width=16, tokens=300, length=16, batch=8, steps=30, learning_rate=1e-2, warmup=3)
+
+
+def quiet(line):
+    pass
+
+
+def texts(count=300):
+    return [side for first, second, _, _ in pairs(count) for side in (first, second)]
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpt") / "model"
+    pretrain(texts(), folder, SMALL, say=quiet, progress=no_bar)
+    return folder
+
+
+def recipe_for(train, below, task="pair", **sections):
+    table = {
+        "task": task,
+        "data": {"train": str(train)},
+        "tokens": {"longest": 64},
+        "pretrained": {"model": str(below), "language": 0.3, **sections.pop("pretrained", {})},
+        "encoder": {"name": "mtsa", "head_dim": 5},
+        "model": {"hidden": 12, "dropout": 0.0},
+        "training": {"batch": 16, "epochs": 3, "learning_rate": 0.005, "patience": 0, **sections.pop("training", {})},
+    }
+    return make_recipe(table, [])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("data") / "train.jsonl", pairs(200))
+
+
+def test_a_language_model_learns_and_transformers_loads_it(gpt):
+    record = json.loads((gpt / "record.json").read_text())
+    assert record["dev_loss"] < 0.6 * math.log(300)  # far below guessing
+    assert not (gpt / "checkpoints").exists()
+    tokenizer, model = AutoTokenizer.from_pretrained(gpt), AutoModelForCausalLM.from_pretrained(gpt).eval()
+    ids = tokenizer("the red there", return_tensors="pt").input_ids
+    loss = model(input_ids=ids, labels=ids).loss
+    assert loss < 0.8 * math.log(300)
+    assert predicts_tokens(model.config)
+
+
+def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkeypatch):
+    save, saved = pretraining._Run._save, []
+
+    def stopping(self):
+        save(self)
+        saved.append(self.step)
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pretraining._Run, "_save", stopping)
+    options = {"say": quiet, "progress": no_bar, "save_every": 10}
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(texts(), tmp_path / "model", SMALL, **options)
+    with pytest.raises(InputError, match="unfinished model of other text or settings"):
+        pretrain(texts(), tmp_path / "model", dataclasses.replace(SMALL, steps=40), **options)
+    pretrain(texts(), tmp_path / "model", SMALL, **options)
+    assert saved == [10, 20, 30]
+    whole, resumed = (load_file(folder / "model.safetensors") for folder in (gpt, tmp_path / "model"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    with pytest.raises(InputError, match="holds a finished model"):
+        pretrain(texts(), tmp_path / "model", SMALL, **options)
+
+
+def test_the_model_starts_from_the_pretrained_weights_and_all_of_them_are_trained(gpt, data):
+    recipe = recipe_for(data, gpt, pretrained={"rate": 0.1})
+    prepared = prepare(recipe, read_split(recipe))
+    model = prepared.model()
+    before = load_file(gpt / "model.safetensors")
+    for name, value in model.words.model.state_dict().items():
+        assert torch.equal(value, before[f"transformer.{name}"]), name
+    rates = {group["lr"]: len(group["params"]) for group in make_optimizer(model, recipe).param_groups}
+    assert rates[0.005 * 0.1] == sum(1 for _ in model.words.parameters())
+
+
+def test_the_auxiliary_loss_is_that_of_the_language_model(gpt, data):
+    recipe = recipe_for(data, gpt)
+    prepared = prepare(recipe, read_split(recipe))
+    model = prepared.model().eval()
+    part = prepared.parts["train"].chosen([0, 1, 2])
+    from mtsa.data.batches import tensors
+
+    inputs = tensors(part.rows, part.pairs)
+    joint = model(**inputs, labels=part.labels).loss
+    model.config.language = 0.0
+    plain = model(**inputs, labels=part.labels).loss
+    whole = AutoModelForCausalLM.from_pretrained(gpt).eval()
+    total, count = 0.0, 0
+    for row in (*part.rows, *part.pairs):
+        ids = torch.tensor([row])
+        if len(row) > 1:
+            total += whole(input_ids=ids, labels=ids).loss.item() * (len(row) - 1)
+            count += len(row) - 1
+    assert (joint - plain).item() == pytest.approx(0.3 * total / count, rel=1e-4)
+
+
+@pytest.mark.parametrize("encoder", ["mtsa", "multihead"])
+def test_transfer_runs_are_saved_and_opened(encoder, gpt, data, tmp_path):
+    recipe = recipe_for(data, gpt)
+    options = {"name": encoder, "head_dim": 5} | ({"heads": 2} if encoder == "multihead" else {})
+    recipe = dataclasses.replace(recipe, encoder=options)
+    outcome = run_recipe(recipe, tmp_path / "run", say=quiet, progress=no_bar)
+    predictor = mtsa.load(tmp_path / "run")
+    asked = [(first, second) for first, second, _, _ in pairs(9, seed=3)] + [("", "plum"), ("word " * 500, "x")]
+    answers = predictor.predict(asked)
+    (alone,) = predictor.predict(asked[2:3])
+    assert alone.probabilities == pytest.approx(answers[2].probabilities, abs=1e-5)
+    assert outcome.dev.figures.count > 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["pretrained"]["model_type"] == "openai-gpt"
+    assert str(gpt) not in (tmp_path / "run" / "config.json").read_text()
+
+
+def test_single_texts_and_signs_of_other_tokenisers(tmp_path, data, gpt):
+    """A BERT with its own signs around each text, under a classifier and under a pair model."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "red", "plum", "there"]
+    tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    folder = tmp_path / "bert"
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=8, hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    BertModel(config).save_pretrained(folder)
+    signs = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **signs).save_pretrained(folder)
+    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    prepared = prepare(recipe, read_split(recipe))
+    assert prepared.parts["train"].rows[0][0] == 2
+    assert prepared.parts["train"].pairs[0][-1] == 3
+    pair = prepared.inputs.tokenizer.encode("the red", "plum")
+    assert pair.tokens == ["[CLS]", "the", "red", "[SEP]", "[CLS]", "plum", "[SEP]"]
+    assert pair.type_ids == [0, 0, 0, 0, 1, 1, 1]
+    from mtsa.data.tokens import numbers
+
+    assert numbers(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
+    wanted = recipe_for(data, folder)
+    with pytest.raises(InputError, match=r"is no language model whose output layer"):
+        prepare(wanted, read_split(wanted))
+
+
+def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gpt):
+    """The weights are not here: a tiny model of the same architecture, saved as the hub has it."""
+    recipe = load_recipe("snli.gpt.paper")
+    assert recipe.pretrained == dataclasses.replace(
+        recipe.pretrained, model="openai-community/openai-gpt", language=0.3, rate=1.0
+    )
+    assert (recipe.training.schedule, recipe.training.warmup > 0) == ("linear", True)
+    tokenizer = AutoTokenizer.from_pretrained(gpt)
+    folder = tmp_path / "openai-gpt"
+    config = OpenAIGPTConfig(vocab_size=len(tokenizer), n_positions=512, n_embd=12, n_layer=1, n_head=2)
+    torch.manual_seed(0)
+    OpenAIGPTLMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    small = {"pretrained.model": str(folder), "training.steps": 2, "training.evaluate_every": 1, "training.batch": 8}
+    predictor = mtsa.train(
+        "snli.gpt.paper", out=tmp_path / "run", train=data, dev="", test="", settings={**small, "encoder.head_dim": 5}
+    )
+    assert len(predictor.predict([("the red", "blue")])) == 1
+
+
+WRONG = {
+    "no such model": ({"model": "no/such/folder"}, r"pretrained.model no/such/folder cannot be loaded"),
+    "negative": ({"model": "x", "rate": -1.0}, "pretrained.rate is -1.0; it must be at least 0"),
+    "no model": ({"language": 0.3}, "has settings, but no model"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_settings(case, data):
+    options, message = WRONG[case]
+
+    def start():
+        recipe = make_recipe({"task": "pair", "data": {"train": str(data)}, "pretrained": options}, [])
+        return prepare(recipe, read_split(recipe))
+
+    with pytest.raises(InputError, match=message):
+        start()
+
+
+def test_texts_longer_than_the_model_reads_are_refused_with_the_cure(data, gpt):
+    recipe = recipe_for(data, gpt)
+    recipe = dataclasses.replace(recipe, tokens=dataclasses.replace(recipe.tokens, longest=512))
+    with pytest.raises(InputError, match=r"reads at most 256 tokens; add --set tokens.longest=256"):
+        prepare(recipe, read_split(recipe))
