@@ -1,4 +1,4 @@
-"""Dropout that is quick on a processor: torch draws a float for each entry there, here 16 random bits decide."""
+"""Dropout that is quick on a processor: torch draws a float for each entry there, here 8 random bits decide, or 16."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_LEVELS = 1 << 16
+_FINE = 0.05  # below this rate 16 bits decide: 8 would round it by too much
 
 
 def drop(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Each entry of x becomes 0 with probability `rate` (to 1 / 65,536), and the rest grow so that the mean stays.
+    """Each entry of x becomes 0 with probability `rate` (to 1 / 512), and the rest grow so that the mean stays.
 
     Costs nothing when it is off. The random numbers are those of torch's generator.
     """
@@ -22,9 +22,16 @@ def drop(x: Tensor, rate: float, training: bool) -> Tensor:
 
 
 def factors(like: Tensor, rate: float) -> Tensor:
-    """What dropout multiplies by: 0 or 1 / (1 - rate), in the shape and dtype of `like` (on a processor)."""
-    count = like.numel()
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    bits = words.view(torch.int16)[:count].view(like.shape)
-    kept = bits < round((1.0 - rate) * _LEVELS) - _LEVELS // 2
-    return kept.to(like.dtype).mul_(1.0 / (1.0 - rate))
+    """What dropout multiplies by: 0 or a number just so large that the mean is 1, in the shape and dtype of `like`.
+
+    On a processor alone. Rates are rounded to what 8 bits can tell, or 16 for small ones.
+    """
+    bits = 16 if min(rate, 1.0 - rate) < _FINE else 8
+    levels = 1 << bits
+    kept = min(levels, max(1, round((1.0 - rate) * levels)))
+    count, each = like.numel(), 64 // bits
+    words = torch.empty((count + each - 1) // each, dtype=torch.int64).random_(-(2**63), None)
+    drawn = words.view(torch.int16 if bits == 16 else torch.int8)[:count].view(like.shape).to(torch.float32)
+    # Compared as floats, and into floats: a truth value of each entry would have to be turned into a number once more.
+    chosen = torch.lt(drawn, float(kept - levels // 2), out=drawn)
+    return chosen.mul_(levels / kept).to(like.dtype)

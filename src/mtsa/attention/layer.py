@@ -168,7 +168,7 @@ class MultiMaskAttention(nn.Module):
             joined: Tensor = self.output(self._drop(heads.transpose(1, 2).reshape(B, N, self.out_dim)))
             return joined
         rows, values = _heads_first(heads), _heads_first(v)  # [H, T, D]
-        gate = torch.sigmoid(self.gate(self._drop(torch.cat([values, rows], -1))))
+        gate = torch.sigmoid(self._gate(self._drop(values), self._drop(rows)))
         mixed = torch.lerp(rows, values, gate)
         return mixed.transpose(0, 1).reshape(B, N, self.out_dim)
 
@@ -249,6 +249,15 @@ class MultiMaskAttention(nn.Module):
         assert self.gate.bias is not None
         maps = (self.value.weight, self.value.bias, self.query.weight, self.key.weight)
         return released_step(plan, x, (*maps, *source, self.gate.weight, self.gate.bias))
+
+    def _gate(self, values: Tensor, seen: Tensor) -> Tensor:
+        """The gate's map of [values; seen], each [H, T, D]; without joining them first where the map is our own."""
+        if not _untouched(self.gate) or self.gate.bias is None:
+            joined: Tensor = self.gate(torch.cat([values, seen], -1))
+            return joined
+        weight = self.gate.weight  # [H, 2 D, D]
+        own = torch.baddbmm(self.gate.bias, values, weight[:, : self.head_dim])
+        return torch.baddbmm(own, seen, weight[:, self.head_dim :])
 
     def _source(self, rows: Tensor) -> Tensor:
         """The two source2token layers on [H, T, .]: f^s of the paper."""

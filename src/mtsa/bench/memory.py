@@ -38,11 +38,12 @@ def _status(field: str) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), None)
 
 
-def _resident() -> int:
+def resident() -> int:
+    """Bytes that this process holds now."""
     return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _peak(before: int, work: Callable[[], object]) -> int:
+def peak_bytes(before: int, work: Callable[[], object]) -> int:
     """The peak over two calls, less what was there before."""
     if _status("VmHWM") is not None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
@@ -61,8 +62,8 @@ def probe(name: str, batch: int, length: int, width: int, heads: int) -> dict[st
         warm.sum().backward()
     del warm
     x, grad = torch.randn(batch, length, width), torch.ones(batch, length, width)
-    before = _resident()
-    peaks = {"inference_bytes": _peak(before, torch.no_grad()(lambda: layer(x)))}
+    before = resident()
+    peaks = {"inference_bytes": peak_bytes(before, torch.no_grad()(lambda: layer(x)))}
     if not entry.trains:
         return peaks
     x.requires_grad_()
@@ -71,7 +72,7 @@ def probe(name: str, batch: int, length: int, width: int, heads: int) -> dict[st
         layer.zero_grad(set_to_none=True)
         layer(x).backward(grad)
 
-    return peaks | {"step_bytes": _peak(before, step)}
+    return peaks | {"step_bytes": peak_bytes(before, step)}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from . import pairs
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -26,7 +27,33 @@ _TARGETS: dict[tuple[str, int], float] = {
 def sections(records: Path) -> list[str]:
     """A section for every bench record below `records`."""
     found = sorted(records.glob("**/bench-*.json"))
-    return [_section(json.loads(path.read_text(encoding="utf-8")), path.relative_to(records)) for path in found]
+    sections = []
+    for path in found:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        made = _pair_section if record.get("kind") == "nli" else _section
+        sections.append(made(record, path.relative_to(records)))
+    return sections
+
+
+def _pair_section(record: dict[str, Any], path: Path) -> str:
+    """What the pair models of the paper's Table 1 cost here."""
+    setting, machine, versions = record["setting"], record["machine"], record["versions"]
+    counts = {row["name"]: row["parameters"] for row in record["rows"]}
+    counted = aligned(["model", "parameters"], [[name, f"{count:,}"] for name, count in counts.items()])
+    about = (
+        f"The paper's width (300-d words, 600-d encoders), batch {setting['batch']}, dropout {setting['dropout']}, best of "
+        f"{setting['repeats']} interleaved repeats; columns: words of both sentences; ratios to multi-head attention.\n"
+    )
+    lines = [
+        "## What the models of natural language inference cost\n",
+        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}.",
+        about,
+        f"### Parameters, word vectors left out\n\n```\n{counted}\n```\n",
+    ]
+    titles = {"step": "Training step", "inference": "Inference", "operations": "Counted multiply-adds of the forward pass"}
+    lines += [f"### {title}\n\n```\n{aligned(*pairs.table(record, name))}\n```\n" for name, title in titles.items()]
+    lines.append(f"### Peak memory of a training step\n\n```\n{aligned(*pairs.memory_rows(record))}\n```\n")
+    return "\n".join(lines)
 
 
 def _section(record: dict[str, Any], path: Path) -> str:

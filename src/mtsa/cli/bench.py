@@ -68,6 +68,41 @@ def bench_layer(
     typer.echo(f"written: {path}, {', '.join(map(str, pictures))}")
 
 
+@bench.command("nli")
+def bench_nli(
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+    lengths: Annotated[str | None, typer.Option(help='Words of both sentences, such as "15,64".')] = None,
+    models: Annotated[str | None, typer.Option(help="Models (mtsa params), separated by commas; all when left out.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each model; the best counts.")] = 5,
+    dropout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Dropout of a training step.")] = 0.35,
+) -> None:
+    """Time and memory of the paper's sentence-pair models, beside multi-head attention in the same run."""
+    from mtsa.bench import pairs
+    from mtsa.bench.layer import aligned
+    from mtsa.experiments.params import EIGHT, NLI
+    from mtsa.files import write_json
+    from mtsa.names import nearest
+
+    names = tuple(name.strip() for name in models.split(",")) if models else (*NLI, *EIGHT)
+    for name in names:
+        if name not in NLI | EIGHT:
+            fail(f'model "{name}" is unknown; {nearest(name, NLI | EIGHT)}')
+    try:
+        setting = pairs.Setting(names=names, repeats=repeats, dropout=dropout)
+        if lengths is not None:
+            setting = dataclasses.replace(setting, lengths=_numbers(lengths))
+        with counter(pairs.ticks(setting)) as tick:
+            record = pairs.run(setting, tick)
+        write_json(out / "bench-nli.json", record)
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+    for quantity in ("step", "inference", "operations"):
+        typer.echo(f"{quantity}, ratio to multihead\n{aligned(*pairs.table(record, quantity))}\n")
+    typer.echo(f"memory of a training step\n{aligned(*pairs.memory_rows(record))}\n\nwritten: {out / 'bench-nli.json'}")
+
+
 def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
     """What an earlier run of the same setting left, if it ended early."""
     from mtsa.bench import layer
