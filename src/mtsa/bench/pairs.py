@@ -11,12 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from mtsa.data.batches import tensors
+from mtsa.data.batches import shuffled_batches, tensors
+from mtsa.data.tokens import numbers, word_tokenizer
+from mtsa.experiments.nli import CORPORA, Places, read_parts
 from mtsa.experiments.params import EIGHT, NLI, build, count
 from mtsa.machine import circumstances
 from mtsa.models.pair import MtsaForSequencePairClassification
@@ -25,6 +28,17 @@ from .memory import peak_bytes, resident
 
 BASELINE = "multihead"
 _WORDS = 20_000
+_REAL = 128  # pairs of a batch of the paper's training and evaluation
+
+PAPER_SECONDS: dict[str, tuple[float, float]] = {  # its Tables 1 and 3, on one GTX 1080Ti: an epoch, the dev part
+    "bilstm": (854, 9.1), "bigru": (850, 9.4), "multi_cnn": (137, 1.4), "hierarchical_cnn": (195, 1.8),
+    "multihead": (179, 1.5), "disa": (390, 5.2), "biblosa": (303, 3.2), "mtsa": (180, 1.6), "mtsa_no_masks": (0, 1.6),
+    "mtsa_no_token2token": (0, 1.5), "mtsa_no_source2token": (0, 1.4), "mtsa_none": (0, 1.1),
+}  # fmt: skip
+PAPER_MEMORY: dict[str, int] = {  # its Table 1, in MB
+    "bilstm": 942, "bigru": 810, "multi_cnn": 208, "hierarchical_cnn": 309, "multihead": 466, "disa": 6682, "biblosa": 1600,
+    "mtsa": 558,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,9 @@ class Setting:
     dropout: float = 0.35  # of the recipe snli.paper
     names: tuple[str, ...] = (*NLI, *EIGHT)
     memory_length: int = 64
+    train_lengths: tuple[tuple[int, int], ...] = ()  # words of the two sentences of each training pair, for a pass over them
+    dev_lengths: tuple[tuple[int, int], ...] = ()  # and of each dev pair
+    sample: int = 8  # batches of them that are measured
     seed: int = 0
 
 
@@ -73,19 +90,61 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
     for name in names:
         memory.append({"name": name, "step_bytes": _peak(name, setting.batch, setting.memory_length)})
         tick("memory")
-    return {
-        "kind": "nli",
-        "setting": json.loads(json.dumps(asdict(setting))),
-        **circumstances(),
-        "rows": rows,
-        "memory": memory,
-    }
+    plain = json.loads(json.dumps(asdict(setting)))
+    for key in ("train_lengths", "dev_lengths"):
+        plain[key] = len(plain[key])
+    passes_over = _passes(setting, models, tick) if setting.train_lengths else []
+    return {"kind": "nli", "setting": plain, **circumstances(), "rows": rows, "memory": memory, "passes": passes_over}
+
+
+def _passes(
+    setting: Setting, models: dict[str, MtsaForSequencePairClassification], tick: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Seconds of a pass over the training pairs, and of answering the dev pairs: from a sample of their batches.
+
+    Sentences have the lengths of the data and random words; batches are of like length, as in training.
+    """
+    seconds: dict[str, dict[str, float]] = {name: {} for name in models}
+    for part, lengths in (("epoch", setting.train_lengths), ("dev", setting.dev_lengths)):
+        batches = shuffled_batches([max(pair) for pair in lengths], _REAL, seed=setting.seed, epoch=0)
+        chosen = batches[:: max(1, len(batches) // setting.sample)][: setting.sample]
+        for name in models:
+            seconds[name][part] = 0.0
+        for number, batch in enumerate(chosen):
+            inputs = _words([lengths[place] for place in batch], setting.seed + number)
+            for name, model in models.items():
+                measured = _step if part == "epoch" else _inference
+                seconds[name][part] += min(measured(model, inputs) for _ in range(2)) * len(batches) / len(chosen)
+                tick(f"a pass: {part}")
+    return [{"name": name, "epoch_seconds": found["epoch"], "dev_seconds": found["dev"]} for name, found in seconds.items()]
+
+
+def _words(lengths: Sequence[tuple[int, int]], seed: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    sides = [[torch.randint(2, _WORDS, (pair[side],), generator=generator).tolist() for pair in lengths] for side in (0, 1)]
+    return tensors(*sides) | {"labels": torch.randint(0, 3, (len(lengths),), generator=generator)}
+
+
+def lengths_of(corpus: str, data: Path) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Words of the two sentences of each training pair, and of each dev pair, of a data set of the table.
+
+    Raises:
+        InputError: a file that is not there, or is none.
+    """
+    tokenizer = word_tokenizer()
+    split, _ = read_parts(CORPORA[corpus], Places(data), 0)
+    found = []
+    for examples in (split.train, split.dev):
+        sides = [numbers(tokenizer, [example.texts[side] for example in examples], 0)[0] for side in (0, 1)]
+        found.append([(len(first), len(second)) for first, second in zip(*sides, strict=True)])
+    return found[0], found[1]
 
 
 def ticks(setting: Setting) -> int:
     """How often `run` calls `tick`."""
     names = len({BASELINE, *setting.names})
-    return names * (len(setting.lengths) * (setting.repeats + 1) + 1)
+    passes = 2 * setting.sample if setting.train_lengths else 0
+    return names * (len(setting.lengths) * (setting.repeats + 1) + 1 + passes)
 
 
 def operations(model: MtsaForSequencePairClassification, name: str, length: int) -> float:
@@ -93,13 +152,16 @@ def operations(model: MtsaForSequencePairClassification, name: str, length: int)
 
     Every weight of encoder and pooling is used once for each token; what grows with pairs of tokens comes on top.
     """
-    parts = (*model.encoder.parameters(), *model.pool.parameters())
-    each = sum(value.numel() for value in parts if value.dim() > 1 and value.requires_grad)
+    each = _weights(model.encoder) + _weights(model.pool)
     width = model.encoder.out_dim
     of_pairs = {"multihead": 2 * width, "disa": 2 * width, "mtsa_no_token2token": 2 * width, "mtsa_no_source2token": 2 * width}
     pairs = of_pairs.get(name, 3 * width if name.startswith("mtsa") and name != "mtsa_none" else 0)
-    head = sum(value.numel() for value in model.head.parameters() if value.dim() > 1)
-    return 2 * (length * each + length * length * pairs) + head
+    return 2 * (length * each + length * length * pairs) + _weights(model.head)
+
+
+def _weights(module: nn.Module) -> int:
+    """How many weights its maps have, biases left out."""
+    return sum(value.numel() for name, value in module.named_parameters() if "bias" not in name)
 
 
 def _made(name: str, dropout: float) -> MtsaForSequencePairClassification:
@@ -108,9 +170,7 @@ def _made(name: str, dropout: float) -> MtsaForSequencePairClassification:
 
 
 def _inputs(batch: int, length: int, seed: int) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    rows, pairs = (torch.randint(2, _WORDS, (batch, length), generator=generator).tolist() for _ in range(2))
-    return tensors(rows, pairs) | {"labels": torch.randint(0, 3, (batch,), generator=generator)}
+    return _words([(length, length)] * batch, seed)
 
 
 def _step(model: MtsaForSequencePairClassification, inputs: dict[str, Tensor]) -> float:
@@ -163,12 +223,27 @@ def memory_rows(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Header and rows: peak memory of a training step."""
     peaks = {row["name"]: row["step_bytes"] for row in record["memory"]}
     base = peaks[BASELINE]
-    lines = [
-        [name, "-" if peak is None else f"{peak / 1024**2:.0f} MiB", "-" if not peak or not base else f"{peak / base:.2f}x"]
-        for name, peak in peaks.items()
-    ]
+    lines = []
+    for name, peak in peaks.items():
+        ours = ["-", "-"] if not peak or not base else [f"{peak / 1024**2:.0f} MiB", f"{peak / base:.2f}x"]
+        printed = PAPER_MEMORY.get(name)
+        theirs = [f"{printed} MB", f"{printed / PAPER_MEMORY[BASELINE]:.2f}x"] if printed else ["", ""]
+        lines.append([name, *ours, *theirs])
     setting = record["setting"]
-    return ["model", f"length {setting['memory_length']}, batch {setting['batch']}", "ratio"], lines
+    return ["model", f"length {setting['memory_length']}, batch {setting['batch']}", "ratio", "paper", "ratio"], lines
+
+
+def pass_rows(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: seconds of a pass over the training pairs, and of answering the dev pairs, beside the paper's."""
+    setting = record["setting"]
+    counts = f"{setting['train_lengths']:,} pairs", f"{setting['dev_lengths']:,} pairs"
+    header = ["model", f"epoch, {counts[0]}", f"dev, {counts[1]}", "paper: epoch, 549,367 pairs", "dev, 9,842 pairs"]
+    lines = []
+    for row in record["passes"]:
+        printed = PAPER_SECONDS.get(row["name"])
+        shown = ["", ""] if printed is None else [f"{printed[0]:.0f} s" if printed[0] else "", f"{printed[1]:.1f} s"]
+        lines.append([row["name"], f"{row['epoch_seconds']:.1f} s", f"{row['dev_seconds']:.1f} s", *shown])
+    return header, lines
 
 
 def arguments(values: Sequence[str]) -> tuple[str, int, int]:

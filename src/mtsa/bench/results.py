@@ -53,6 +53,11 @@ def _pair_section(record: dict[str, Any], path: Path) -> str:
     titles = {"step": "Training step", "inference": "Inference", "operations": "Counted multiply-adds of the forward pass"}
     lines += [f"### {title}\n\n```\n{aligned(*pairs.table(record, name))}\n```\n" for name, title in titles.items()]
     lines.append(f"### Peak memory of a training step\n\n```\n{aligned(*pairs.memory_rows(record))}\n```\n")
+    if record["passes"]:
+        title = (
+            "A pass over the training pairs, and the answers to the dev pairs (batches of 128; from a sample of the batches)"
+        )
+        lines.append(f"### {title}\n\n```\n{aligned(*pairs.pass_rows(record))}\n```\n")
     return "\n".join(lines)
 
 

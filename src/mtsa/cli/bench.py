@@ -75,10 +75,15 @@ def bench_nli(
     models: Annotated[str | None, typer.Option(help="Models (mtsa params), separated by commas; all when left out.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each model; the best counts.")] = 5,
     dropout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Dropout of a training step.")] = 0.35,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with SNLI: measure a pass over its training and dev pairs too.")
+    ] = None,
+    corpus: Annotated[str, typer.Option(help="Which files of it: snli, or snli-subset.")] = "snli",
 ) -> None:
     """Time and memory of the paper's sentence-pair models, beside multi-head attention in the same run."""
     from mtsa.bench import pairs
     from mtsa.bench.layer import aligned
+    from mtsa.experiments.nli import CORPORA
     from mtsa.experiments.params import EIGHT, NLI
     from mtsa.files import write_json
     from mtsa.names import nearest
@@ -87,8 +92,13 @@ def bench_nli(
     for name in names:
         if name not in NLI | EIGHT:
             fail(f'model "{name}" is unknown; {nearest(name, NLI | EIGHT)}')
+    if corpus not in CORPORA:
+        fail(f'--corpus "{corpus}" is unknown; {nearest(corpus, CORPORA)}')
     try:
         setting = pairs.Setting(names=names, repeats=repeats, dropout=dropout)
+        if data is not None:
+            train, dev = pairs.lengths_of(corpus, data)
+            setting = dataclasses.replace(setting, train_lengths=tuple(train), dev_lengths=tuple(dev))
         if lengths is not None:
             setting = dataclasses.replace(setting, lengths=_numbers(lengths))
         with counter(pairs.ticks(setting)) as tick:
@@ -100,7 +110,10 @@ def bench_nli(
         fail(f"--out {out}: {error.strerror}; name a folder that can be written")
     for quantity in ("step", "inference", "operations"):
         typer.echo(f"{quantity}, ratio to multihead\n{aligned(*pairs.table(record, quantity))}\n")
-    typer.echo(f"memory of a training step\n{aligned(*pairs.memory_rows(record))}\n\nwritten: {out / 'bench-nli.json'}")
+    typer.echo(f"memory of a training step\n{aligned(*pairs.memory_rows(record))}\n")
+    if record["passes"]:
+        typer.echo(f"seconds of a pass\n{aligned(*pairs.pass_rows(record))}\n")
+    typer.echo(f"written: {out / 'bench-nli.json'}")
 
 
 def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:

@@ -56,6 +56,10 @@ def nli(
     units: Annotated[int, typer.Option(min=0, help="At most so many seeds of each cell; 0: all.")] = 0,
     minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
     records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/nli"),
+    cost: Annotated[Path, typer.Option(help="Record of mtsa bench nli, for the picture.")] = Path(
+        "results/nli-cost/bench-nli.json"
+    ),
+    picture: Annotated[Path | None, typer.Option(help="Draw accuracy, inference time and memory (Figure 1c).")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; print the tables of the records that are there.")] = False,
 ) -> None:
     """Natural language inference: contexts, ablations and transfer (the paper's Tables 1, 2 and 3).
@@ -64,6 +68,7 @@ def nli(
     """
     from mtsa.experiments import nli as plan
     from mtsa.experiments.classification_table import markdown
+    from mtsa.experiments.nli_plot import draw, read_costs
     from mtsa.experiments.nli_table import checked, tables
     from mtsa.experiments.params import nli_counts
 
@@ -73,6 +78,9 @@ def nli(
         found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places, units), records, minutes, show))
         for title, lines in tables(found, nli_counts()):
             typer.echo(f"{title}\n\n{markdown(lines)}\n")
+        if picture is not None:
+            names = draw(found, read_costs(cost), picture)
+            typer.echo(f"{picture}: {', '.join(names)}")
 
 
 def _recorded(plan: Callable[[], list[Unit]], records: Path, minutes: float | None, show: bool) -> list[dict[str, Any]]:

@@ -42,8 +42,9 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     if outcome.test is not None and outcome.unseen is not None:
         known = outcome.test.figures.count - outcome.unseen.figures.count
         lines.append(f"without {known:,} test texts that training or dev has too: {figures_line(outcome.unseen)}")
+    asked = '"a text" --pair "another"' if outcome.paired else '"a text"'
     lines.append(
-        f'run: {outcome.folder}; next: mtsa predict {outcome.folder} "a text", mtsa evaluate {outcome.folder} --data FILE'
+        f"run: {outcome.folder}; next: mtsa predict {outcome.folder} {asked}, mtsa evaluate {outcome.folder} --data FILE"
     )
     return lines
 

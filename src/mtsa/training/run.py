@@ -52,6 +52,7 @@ class Outcome:
     best_step: int
     steps: int
     seconds: float
+    paired: bool = False  # whether an example is a pair of texts
 
 
 def run_recipe(
@@ -204,7 +205,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         for name in (_CHECKPOINTS, _REFIT):
             shutil.rmtree(folder / name, ignore_errors=True)
         (folder / _SOURCES).unlink(missing_ok=True)
-    return Outcome(folder, end.dev, test, unseen, end.best, end.steps, end.seconds)
+    return Outcome(folder, end.dev, test, unseen, end.best, end.steps, end.seconds, prepared.recipe.paired)
 
 
 def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
