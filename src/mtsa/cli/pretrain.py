@@ -14,7 +14,7 @@ from .shell import bar, refusing
 def pretrain(
     sources: Annotated[
         list[str],
-        typer.Argument(help="Text files, a text on each line; FORMAT:FILE for another layout, such as sst:train.txt."),
+        typer.Argument(help="Text files, a text on each line; tables with a column `text`; FORMAT:FILE for others."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
     layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
@@ -49,8 +49,10 @@ def _texts(source: str) -> Iterator[str]:
 
     format, colon, name = source.partition(":")
     if not colon:
-        yield from (text.strip() for _, text in lines(Path(source), "utf-8"))
-        return
+        if Path(source).suffix.lower() not in readers.ENDINGS:
+            yield from (text.strip() for _, text in lines(Path(source), "utf-8"))
+            return
+        format, name = "auto", source
     layout = Layout(format=format)
     for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIRED):
         yield from example.texts

@@ -37,7 +37,7 @@ from . import checkpoints
 from .run import Progress
 
 _END, _UNKNOWN = "<end>", "<unk>"
-_RECORD = "record.json"
+_RECORD, _BEGUN = "record.json", "begun.json"
 _CHECKPOINTS = "checkpoints"
 
 
@@ -82,7 +82,7 @@ def pretrain(
     quiet()
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
     identity = {"setting": asdict(setting), "sha256": digest}
-    _make_room(out, identity)
+    _check_room(out, identity)
     shuffled = list(texts)
     random.Random(setting.seed).shuffle(shuffled)
     held = max(1, len(shuffled) // 20)
@@ -90,6 +90,8 @@ def pretrain(
     train, dev = (_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
     if len(train) < setting.batch or not len(dev):
         raise InputError(f"{len(train)} rows of {setting.length} tokens are too little text; give more, or set --batch lower")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
     weights = sum(value.numel() for value in model.parameters())
@@ -106,6 +108,7 @@ def pretrain(
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
     checkpoints.sweep(out / _CHECKPOINTS, keep=set())
     (out / _CHECKPOINTS).rmdir()
+    (out / _BEGUN).unlink()
     say(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
     return loss
 
@@ -248,13 +251,13 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
         save_file(state, partial, {"format": "pt"})
 
 
-def _make_room(out: Path, identity: dict[str, Any]) -> None:
+def _check_room(out: Path, identity: dict[str, Any]) -> None:
     """See that the folder is new, or holds an unfinished run of the same text and setting.
 
     Raises:
         InputError: it holds something else.
     """
-    begun = out / "begun.json"
+    begun = out / _BEGUN
     if (out / _RECORD).exists():
         raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
     if begun.exists():
@@ -262,5 +265,3 @@ def _make_room(out: Path, identity: dict[str, Any]) -> None:
             raise InputError(f"{out} holds an unfinished model of other text or settings; name another folder, or delete it")
     elif out.exists() and any(out.iterdir()):
         raise InputError(f"{out} is not empty and holds no model; name another folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(begun, identity)
