@@ -31,7 +31,7 @@ def train(
     Args:
         recipe: name or file of a recipe; None for settings by the size of the data.
         out: run folder.
-        task: "classification" or "regression".
+        task: "classification", "regression", "pair" or "similarity".
         vectors: word vectors, GloVe text, .gz or .zip.
         encoder: name of the context encoder.
         seed: of everything random.

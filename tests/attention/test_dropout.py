@@ -40,6 +40,7 @@ def test_off_means_untouched():
     assert drop(x, 0.5, False) is x
     assert drop(x, 0.0, True) is x
     assert drop(torch.zeros(0, 3), 0.5, True).shape == (0, 3)
+    assert (drop(torch.ones(1000), 1.0, True) == 0).all()
 
 
 def test_it_follows_the_seed():

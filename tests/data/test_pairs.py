@@ -83,6 +83,9 @@ WRONG = {
     "single format": ({"format": "trec"}, True, "format trec holds single texts; leave out --task pair"),
     "pair format": ({"format": "nli"}, False, "format nli holds pairs of texts; add --task pair"),
     "one column": ({"format": "csv"}, True, "a pair needs two columns"),
+    "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has columns of its own"),
+    "one column alone": ({"text_column": "a"}, True, "format nli has columns of its own"),
+    "one column twice": ({"text_column": "a", "pair_column": "a"}, True, 'column "a" is named twice'),
     "unread column": ({"pair_column": "b"}, False, "--pair-column b is read by tasks on pairs alone"),
 }
 

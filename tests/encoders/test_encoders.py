@@ -340,3 +340,18 @@ def test_without_masks_order_makes_no_difference():
         x, keep = batch(7)
         turned = encoder(x.flip(1), keep).flip(1)
         assert torch.allclose(encoder(x, keep), turned, atol=1e-6) is same
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mtsa_no_token2token", {"head_dim": 0}, "head_dim"),
+        ("mtsa_no_source2token", {"heads": 0}, "heads"),
+        ("mtsa_no_source2token", {"heads": 3}, "must be even"),
+        ("mtsa_none", {"width": -3}, "width"),
+        ("mtsa_none", {"dropout": 1.5}, "dropout"),
+    ],
+)
+def test_ablated_encoders_check_their_values(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        build_encoder(name, WIDTH, **options)

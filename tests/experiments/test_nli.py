@@ -42,8 +42,8 @@ def places(tmp_path_factory):
         official(folder / f"protocols.{name}.train.tsv", pairs(12, 10 + number))
     bare(folder / "multinli.dev_matched_1k.tsv", pairs(9, 20))
     bare(folder / "multinli.dev_mismatched_1k.tsv", pairs(7, 21))
-    texts = [side for a, b, _, _ in pairs(200, 30) for side in (a, b)]
-    small = Setting(layers=1, width=8, tokens=300, length=16, batch=8, steps=2)
+    texts = [side for a, b, _, _ in pairs(600, 30) for side in (a, b)]
+    small = Setting(layers=1, width=8, tokens=300, length=128, batch=8, steps=2)
     pretrain(texts, folder / "gpt", small, say=lambda line: None, progress=no_bar)
     return plan.Places(folder, glove(folder / "vectors.txt"), (("gpt", folder / "gpt"),))
 
@@ -157,6 +157,9 @@ def test_counted_operations_are_those_of_the_layers():
     maps = 180_000 + 360_000 + 360_000 + 360_000 + 720_000
     mtsa = 2 * (64 * maps + 64 * 64 * 1800) + 2400 * 300 + 2 * 300 * 300 + 300 * 3
     assert bench.operations(build("mtsa"), "mtsa", 64) == mtsa
+    between = 2 * (90_000 + 180_000 + 180_000)  # of Bi-BloSA: 13 blocks of 5 for 64 words
+    biblosa = 2 * (64 * (2 * (90_000 + 180_000 + 90_000 + 540_000) + 720_000) + 13 * between) + 2400 * 300 + 300 * 3
+    assert bench.operations(build("biblosa"), "biblosa", 64) == pytest.approx(biblosa)
     assert set(NLI) == set(PRINTED)
 
 

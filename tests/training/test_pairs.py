@@ -1,11 +1,13 @@
 """Pairs from file to answer: trained, saved, opened, asked, submitted; by our own way and by `transformers`."""
 
 import csv
+import dataclasses
 import json
 import random
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import mtsa
@@ -16,6 +18,7 @@ from mtsa.training.prepare import prepare
 from mtsa.training.recipe import make_recipe
 from mtsa.training.run import padding_share, run_recipe
 from mtsa.training.split import read_split
+from mtsa.training.trainer import RecipeTrainer
 from tests.workbench import COLOURS, FRUITS, no_bar
 
 NAMES = {True: "same", False: "other"}
@@ -185,3 +188,55 @@ def test_padding_of_pairs_counts_the_groups(tmp_path):
     count = len(part)
     assert padding_share(part, batches) == pytest.approx(1 - total / (count * 2 + count * 10))
     assert torch.equal(part.chosen([1]).labels, part.labels[1:2])
+
+
+def test_sentences_as_labels_are_noticed_though_each_stands_three_times(tmp_path):
+    path = tmp_path / "swapped.csv"
+    rows = [f"text {n},the premise number {n // 3} of them all,yes" for n in range(300)]
+    path.write_text("\n".join(["a,b,label", *rows]) + "\n")
+    columns = {"train": str(path), "text_column": "a", "pair_column": "label", "label_column": "b"}
+    with pytest.raises(InputError, match="100 different labels in 300 rows"):
+        read_split(make_recipe({"task": "pair", "data": columns}, []))
+
+
+def test_a_run_reads_its_own_layout_again(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{label}\t{first}\t{second}\n" for first, second, label, _ in pairs(60)))
+    recipe = recipe_for(path, epochs=1)
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, format="label_pair"))
+    run(recipe, tmp_path / "run")
+    predictor = mtsa.load(tmp_path / "run")
+    assert predictor.evaluate(path).figures.count == 60
+    assert len(list(predictor.stream_examples(predictor.examples(path)))) == 60
+    table = tmp_path / "own.csv"
+    table.write_text("a,b,label\nthe red,blue,same\n")
+    assert predictor.evaluate(table, text_column="a", pair_column="b").figures.count == 1
+
+
+def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatch):
+    data = write(tmp_path / "t.jsonl", pairs(80))
+    recipe = recipe_for(data, epochs=3)
+    run(recipe, tmp_path / "whole")
+    save, saved = RecipeTrainer._save_checkpoint, []
+
+    def stopping(self, *args):
+        save(self, *args)
+        saved.append(self.state.global_step)
+        if len(saved) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "again")
+    run(recipe, tmp_path / "again")
+    whole, again = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "again"))
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_what_a_command_does_not_read_is_refused(trained, tmp_path):
+    folder = str(trained[2].run.folder)
+    path = write(tmp_path / "x.jsonl", pairs(3))
+    for arguments in ([str(path), "--pair", "x"], ["-", "--pair", "x"]):
+        result = CliRunner().invoke(app, ["predict", folder, *arguments], input="a\tb\n")
+        assert result.exit_code == 2
+        assert "--pair goes with a text" in result.output

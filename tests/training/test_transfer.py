@@ -1,8 +1,10 @@
 """A pretrained model in the place of word vectors: pretrained here, loaded, fine-tuned, saved, opened again."""
 
 import dataclasses
+import hashlib
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -11,25 +13,26 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertMo
 
 import mtsa
 from mtsa.data.source import InputError
-from mtsa.models.pretrained import predicts_tokens
+from mtsa.models.pretrained import longest_text, predicts_tokens
 from mtsa.training import pretrain as pretraining
 from mtsa.training.prepare import prepare
 from mtsa.training.pretrain import Setting, pretrain
 from mtsa.training.recipe import load_recipe, make_recipe
-from mtsa.training.run import run_recipe
+from mtsa.training.run import run_recipe, sources_of
 from mtsa.training.split import read_split
+from mtsa.training.start import make
 from mtsa.training.trainer import make_optimizer
 from tests.training.test_pairs import pairs, write
 from tests.workbench import no_bar
 
-SMALL = Setting(layers=2, width=16, tokens=300, length=16, batch=8, steps=30, learning_rate=1e-2, warmup=3)
+SMALL = Setting(layers=2, width=16, tokens=300, length=64, batch=8, steps=30, learning_rate=1e-2, warmup=3)
 
 
 def quiet(line):
     pass
 
 
-def texts(count=300):
+def texts(count=600):
     return [side for first, second, _, _ in pairs(count) for side in (first, second)]
 
 
@@ -172,7 +175,7 @@ def test_single_texts_and_signs_of_other_tokenisers(tmp_path, data, gpt):
 
     assert numbers(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
     wanted = recipe_for(data, folder)
-    with pytest.raises(InputError, match=r"is no language model whose output layer"):
+    with pytest.raises(InputError, match=r"is no language model of the kinds whose loss is known here"):
         prepare(wanted, read_split(wanted))
 
 
@@ -218,5 +221,94 @@ def test_wrong_settings(case, data):
 def test_texts_longer_than_the_model_reads_are_refused_with_the_cure(data, gpt):
     recipe = recipe_for(data, gpt)
     recipe = dataclasses.replace(recipe, tokens=dataclasses.replace(recipe.tokens, longest=512))
-    with pytest.raises(InputError, match=r"reads at most 256 tokens; add --set tokens.longest=256"):
+    with pytest.raises(InputError, match=r"reads at most 64 tokens; add --set tokens.longest=64"):
         prepare(recipe, read_split(recipe))
+
+
+def bert(folder, tokenizer, **options):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, **options}
+    model = BertModel(BertConfig(vocab_size=len(tokenizer), **sizes))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def test_half_precision_is_computed_in_float32_and_nothing_unread_is_kept(tmp_path, data, gpt):
+    folder = tmp_path / "bert"
+    model = bert(folder, AutoTokenizer.from_pretrained(gpt))
+    model.half().save_pretrained(folder)
+    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    made = prepare(recipe, read_split(recipe)).model()
+    assert {value.dtype for value in made.parameters()} == {torch.float32}
+    assert not [name for name, _ in made.named_parameters() if "pooler" in name]  # two processes would wait for its gradient
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path, data, gpt):
+    folder = tmp_path / "bert"
+    bert(folder, AutoTokenizer.from_pretrained(gpt))
+    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    whole = (folder / "model.safetensors").read_bytes()
+
+    def start():
+        return prepare(recipe, read_split(recipe)).model()
+
+    (folder / "model.safetensors").write_bytes((gpt / "model.safetensors").read_bytes())
+    with pytest.raises(InputError, match="its weights do not fit its configuration"):
+        start()
+    (folder / "model.safetensors").write_bytes(whole[:-100])
+    with pytest.raises(InputError, match=r"cannot be loaded from its safetensors"):
+        start()
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"^pretrained.model .* cannot be loaded from its safetensors"):
+        start()
+
+
+def test_the_language_loss_of_gpt2_is_known_too(tmp_path, data, gpt):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = AutoTokenizer.from_pretrained(gpt)
+    torch.manual_seed(0)
+    whole = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=12, n_layer=1, n_head=2)).eval()
+    whole.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    recipe = recipe_for(data, tmp_path)
+    words = prepare(recipe, read_split(recipe)).model().eval().words
+    ids = torch.tensor([[5, 9, 7, 30]])
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    total, count = words.language_loss(words(ids, keep), ids, keep)
+    assert (total / count).item() == pytest.approx(whole(input_ids=ids, labels=ids).loss.item(), rel=1e-5)
+
+
+def test_another_model_below_is_another_run(tmp_path, data, gpt):
+    copy = tmp_path / "gpt"
+    shutil.copytree(gpt, copy)
+    recipe = recipe_for(data, copy)
+    before = sources_of(recipe, read_split(recipe))
+    text = (copy / "tokenizer.json").read_text()
+    (copy / "tokenizer.json").write_text(text + " ")
+    assert sources_of(recipe, read_split(recipe)) != before
+
+
+def test_a_kill_in_the_middle_of_a_save_is_no_obstacle(tmp_path):
+    out = tmp_path / "model"
+    options = {"say": quiet, "progress": no_bar, "save_every": 10}
+    (out / "checkpoints" / ".saving-10").mkdir(parents=True)
+    identity = {"setting": dataclasses.asdict(SMALL), "sha256": hashlib.sha256("\0".join(texts()).encode()).hexdigest()}
+    (out / "begun.json").write_text(json.dumps(identity))
+    pretrain(texts(), out, SMALL, **options)
+    assert (out / "record.json").exists()
+
+
+def test_places_are_counted_as_the_models_count_them():
+    from transformers import BertConfig, RobertaConfig, XLNetConfig
+
+    assert longest_text(BertConfig(max_position_embeddings=66)) == 66
+    assert longest_text(RobertaConfig(max_position_embeddings=66, pad_token_id=1)) == 64
+    assert longest_text(XLNetConfig()) is None
+
+
+def test_files_without_a_recipe_get_settings_for_a_pretrained_model(tmp_path, data, gpt):
+    made = make(None, task="pair", data={"train": str(data)}, settings=[f'pretrained.model="{gpt}"', "tokens.longest=64"])
+    assert (made.training.schedule, made.pretrained.rate, made.model.dropout) == ("linear", 0.1, 0.1)
+    assert made.tokens.longest == 64

@@ -26,6 +26,8 @@ def factors(like: Tensor, rate: float) -> Tensor:
 
     On a processor alone. Rates are rounded to what 8 bits can tell, or 16 for small ones.
     """
+    if rate >= 1.0:
+        return torch.zeros_like(like)
     bits = 16 if min(rate, 1.0 - rate) < _FINE else 8
     levels = 1 << bits
     kept = min(levels, max(1, round((1.0 - rate) * levels)))

@@ -1,6 +1,6 @@
 """`mtsa bench nli`: what the pair models of the paper's Table 1 cost, at its width, beside multi-head attention in one run.
 
-`python -m mtsa.bench.pairs NAME BATCH LENGTH` prints, as JSON, the peak memory of a training step in a process of its own.
+`python -m mtsa.bench.pairs NAME BATCH LENGTH DROPOUT` prints the peak memory of a training step in a process of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from mtsa.data.batches import shuffled_batches, tensors
 from mtsa.data.tokens import numbers, word_tokenizer
+from mtsa.encoders.biblosa import BiblosaEncoder
 from mtsa.experiments.nli import CORPORA, Places, read_parts
 from mtsa.experiments.params import EIGHT, NLI, build, count
 from mtsa.machine import circumstances
@@ -88,7 +89,7 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
             )
     memory = []
     for name in names:
-        memory.append({"name": name, "step_bytes": _peak(name, setting.batch, setting.memory_length)})
+        memory.append({"name": name, "step_bytes": _peak(name, setting)})
         tick("memory")
     plain = json.loads(json.dumps(asdict(setting)))
     for key in ("train_lengths", "dev_lengths"):
@@ -102,7 +103,8 @@ def _passes(
 ) -> list[dict[str, Any]]:
     """Seconds of a pass over the training pairs, and of answering the dev pairs: from a sample of their batches.
 
-    Sentences have the lengths of the data and random words; batches are of like length, as in training.
+    A pass is forward and backward; the optimiser's step is left out. Sentences have the lengths of the data and random words;
+    batches are of like length, as in training.
     """
     seconds: dict[str, dict[str, float]] = {name: {} for name in models}
     for part, lengths in (("epoch", setting.train_lengths), ("dev", setting.dev_lengths)):
@@ -152,7 +154,11 @@ def operations(model: MtsaForSequencePairClassification, name: str, length: int)
 
     Every weight of encoder and pooling is used once for each token; what grows with pairs of tokens comes on top.
     """
-    each = _weights(model.encoder) + _weights(model.pool)
+    each: float = _weights(model.encoder) + _weights(model.pool)
+    if isinstance(model.encoder, BiblosaEncoder):  # a part of it works on blocks, not on tokens
+        for part in model.encoder.directions:
+            between, blocks = _weights(part.between), -(-length // int(part.block))  # type: ignore[arg-type]
+            each += between * blocks / length - between
     width = model.encoder.out_dim
     of_pairs = {"multihead": 2 * width, "disa": 2 * width, "mtsa_no_token2token": 2 * width, "mtsa_no_source2token": 2 * width}
     pairs = of_pairs.get(name, 3 * width if name.startswith("mtsa") and name != "mtsa_none" else 0)
@@ -189,15 +195,20 @@ def _inference(model: MtsaForSequencePairClassification, inputs: dict[str, Tenso
         return time.perf_counter() - start
 
 
-def _peak(name: str, batch: int, length: int) -> int | None:
-    command = [sys.executable, "-m", "mtsa.bench.pairs", name, str(batch), str(length)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    return int(json.loads(done.stdout)) if done.returncode == 0 else None
+def _peak(name: str, setting: Setting) -> int | None:
+    """Peak bytes of a training step; None if it did not end in time or in memory."""
+    numbers_given = (setting.batch, setting.memory_length, setting.dropout)
+    command = [sys.executable, "-m", "mtsa.bench.pairs", name, *map(str, numbers_given)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        return None
+    return int(json.loads(done.stdout))
 
 
-def probe(name: str, batch: int, length: int) -> int:
+def probe(name: str, batch: int, length: int, dropout: float) -> int:
     """Peak bytes of a training step above what was there before it, in this process."""
-    model = _made(name, 0.35)
+    model = _made(name, dropout)
     _step(model, _inputs(2, 8, 0))  # libraries loaded, threads started
     model.zero_grad(set_to_none=True)
     inputs = _inputs(batch, length, 0)
@@ -246,10 +257,10 @@ def pass_rows(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return header, lines
 
 
-def arguments(values: Sequence[str]) -> tuple[str, int, int]:
+def arguments(values: Sequence[str]) -> tuple[str, int, int, float]:
     """The arguments of the memory probe."""
-    name, batch, length = values
-    return name, int(batch), int(length)
+    name, batch, length, dropout = values
+    return name, int(batch), int(length), float(dropout)
 
 
 if __name__ == "__main__":

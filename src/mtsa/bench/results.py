@@ -55,7 +55,7 @@ def _pair_section(record: dict[str, Any], path: Path) -> str:
     lines.append(f"### Peak memory of a training step\n\n```\n{aligned(*pairs.memory_rows(record))}\n```\n")
     if record["passes"]:
         title = (
-            "A pass over the training pairs, and the answers to the dev pairs (batches of 128; from a sample of the batches)"
+            "A pass (forward and backward) over the training pairs, and the answers to the dev pairs, from a sample of batches"
         )
         lines.append(f"### {title}\n\n```\n{aligned(*pairs.pass_rows(record))}\n```\n")
     return "\n".join(lines)

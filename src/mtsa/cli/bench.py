@@ -95,6 +95,7 @@ def bench_nli(
     if corpus not in CORPORA:
         fail(f'--corpus "{corpus}" is unknown; {nearest(corpus, CORPORA)}')
     try:
+        out.mkdir(parents=True, exist_ok=True)
         setting = pairs.Setting(names=names, repeats=repeats, dropout=dropout)
         if data is not None:
             train, dev = pairs.lengths_of(corpus, data)

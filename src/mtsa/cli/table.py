@@ -74,12 +74,13 @@ def nli(
 
     pretrained = tuple((name, folder) for name, folder in (("gpt", gpt), ("minilm", minilm)) if folder is not None)
     with refusing():
+        costs = {} if picture is None else read_costs(cost)
         places = plan.Places(data, vectors, pretrained)
         found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places, units), records, minutes, show))
         for title, lines in tables(found, nli_counts()):
             typer.echo(f"{title}\n\n{markdown(lines)}\n")
         if picture is not None:
-            names = draw(found, read_costs(cost), picture)
+            names = draw(found, costs, picture)
             typer.echo(f"{picture}: {', '.join(names)}")
 
 

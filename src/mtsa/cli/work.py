@@ -35,7 +35,7 @@ def add_work(app: typer.Typer) -> None:
 def train(
     recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
     task: Annotated[str | None, typer.Option(help="classification, regression, pair or similarity.")] = None,
-    train: Annotated[str | None, typer.Option(help='Training file, or "corpus:questions".')] = None,
+    train: Annotated[str | None, typer.Option(help='Training file, or "corpus:questions", "corpus:entailment".')] = None,
     dev: Annotated[str | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
     test: Annotated[str | None, typer.Option(help="Test file, evaluated once at the end.")] = None,
     text_column: TextColumn = None,
@@ -75,7 +75,7 @@ def train(
 
 def evaluate(
     run: RunFolder,
-    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:questions" for its test part.')],
+    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -183,7 +183,7 @@ def embed(
     with refusing():
         predictor = Predictor.load(run)
         if source == "-":
-            texts: Iterator[str] = (text for _, text in _standard_lines(encoding or "utf-8"))
+            texts: Iterator[str] = (text.strip() for _, text in _standard_lines(encoding or "utf-8"))
         else:
             texts = predictor.texts(source, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
         count = 0
@@ -208,9 +208,11 @@ def _examples(
     from mtsa.data.examples import Example
     from mtsa.data.readers import ENDINGS
 
+    ending = Path(source).suffix.lower()
+    if pair is not None and (source == "-" or _exists(source)):
+        fail("--pair goes with a text; a file and standard input hold both texts of a pair themselves")
     if source == "-":
         return _standard_input(predictor, encoding or "utf-8")
-    ending = Path(source).suffix.lower()
     if source.strip() and pair is None:
         if is_corpus(source) or ending in (*ENDINGS, ".txt") or _exists(source):
             return predictor.examples(source, **reading)
@@ -244,6 +246,8 @@ def _writer(out: Path | None, predictor: Predictor, submission: bool) -> Iterato
     """Where predictions go; a file appears when all of them are in it."""
     from mtsa.files import replacing
 
+    if submission and not predictor.labels:
+        fail("--submission is of classes; this model predicts numbers")
     if submission and (out is None or out.suffix.lower() != ".csv"):
         fail("--submission needs a .csv file to write; name it with --out")
     if out is None:

@@ -48,6 +48,14 @@ def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
         )
     if paired and format in TABLES and not layout.pair_column:
         raise InputError(f"{path}: a pair needs two columns; name them with --text-column and --pair-column")
+    if format in PAIRED and (layout.text_column, layout.pair_column, layout.label_column) != ("text", "", "label"):
+        raise InputError(
+            f"{path}: format {format} has columns of its own; for others give --text-column and --pair-column, "
+            f"and no --format {format}"
+        )
+    columns = [name for name in (layout.text_column, layout.pair_column, layout.label_column) if name]
+    if format in TABLES and len(set(columns)) < len(columns):
+        raise InputError(f'column "{max(columns, key=columns.count)}" is named twice; texts and labels need a column each')
     if layout.pair_column and not paired:
         raise InputError(f"--pair-column {layout.pair_column} is read by tasks on pairs alone; add --task pair")
     known = _CLASSES.get(format, ())
@@ -97,9 +105,9 @@ def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fal
         InputError: as `stream`, and for a file without examples.
     """
     examples = Examples(path, [])
-    official = settle(layout, path, paired=paired).format == "nli"
+    with_gaps = settle(layout, path, paired=paired).format == "nli"
     for example in stream(path, layout, number=number, paired=paired):
-        if official and example.label == pairs.UNDECIDED:
+        if with_gaps and example.label == pairs.UNDECIDED:
             examples.undecided += 1
         elif example.empty:
             examples.empty.append(example.line)

@@ -84,15 +84,19 @@ def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[lis
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
         return [encoding.ids for encoding in found], 0
-    return [_cut(encoding, limit) for encoding in found], sum(len(encoding.ids) > limit for encoding in found)
+    cut = [
+        encoding.ids if len(encoding.ids) <= limit else [encoding.ids[place] for place in kept_places(encoding, limit)]
+        for encoding in found
+    ]
+    return cut, sum(len(encoding.ids) > limit for encoding in found)
 
 
-def _cut(encoding: Encoding, limit: int) -> list[int]:
-    """At most `limit` numbers; the signs that end a text stay."""
-    ids: list[int] = encoding.ids
-    if len(ids) <= limit:
-        return ids
+def kept_places(encoding: Encoding, limit: int) -> list[int]:
+    """Which tokens of a text are read: at most `limit` (0: all), among them the signs that end it."""
+    count = len(encoding.ids)
+    if not limit or count <= limit:
+        return list(range(count))
     end = 0
     while end < limit and encoding.special_tokens_mask[-1 - end]:
         end += 1
-    return ids[: limit - end] + ids[len(ids) - end :]
+    return [*range(limit - end), *range(count - end, count)]

@@ -13,6 +13,7 @@ from mtsa.attention.dropout import drop
 from mtsa.attention.function import tensorized_attention
 from mtsa.attention.head_linear import HeadLinear, glorot_linear
 from mtsa.attention.masks import Backward, Forward
+from mtsa.attention.problem import check_probability, check_size
 
 from .contract import Dense, Encoder, zero_padding
 from .registry import register
@@ -42,10 +43,10 @@ class _Partial(Encoder):
     """The released form; one of the two scores is left out, so that it counts every allowed token alike."""
 
     def __init__(self, in_dim: int, heads: int, head_dim: int, activation: str, dropout: float) -> None:
-        super().__init__(in_dim, heads * head_dim)
+        super().__init__(in_dim, check_size(heads, "heads") * check_size(head_dim, "head_dim"))
         if heads % 2:
             raise ValueError(f"heads ({heads}) must be even: half of them look forward, half backward")
-        self.heads, self.head_dim, self.dropout = heads, head_dim, dropout
+        self.heads, self.head_dim, self.dropout = heads, head_dim, check_probability(dropout, "dropout")
         self.masks = [Forward()] * (heads // 2) + [Backward()] * (heads // 2)
         self._act = activation_function(activation)
         self.value = glorot_linear(in_dim, heads * head_dim, bias=True)
@@ -134,8 +135,8 @@ class DenseEncoder(Encoder):
     """
 
     def __init__(self, in_dim: int, *, width: int = 600, activation: str = "elu", dropout: float = 0.0) -> None:
-        super().__init__(in_dim, width)
-        self.value = Dense(in_dim, width, dropout=dropout)
+        super().__init__(in_dim, check_size(width, "width"))
+        self.value = Dense(in_dim, width, dropout=check_probability(dropout, "dropout"))
         self._act = activation_function(activation)
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:

@@ -140,7 +140,7 @@ class Trained(Unit):
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         if not (folder / MANIFEST).exists():
             split = _split(self.protocol, self.places, self.number)
-            run_recipe(self.recipe, folder, say=lambda line: None, progress=_labelled(self, progress), split=split)
+            run_recipe(self.recipe, folder, say=lambda line: None, progress=self.labelled(progress), split=split)
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         test = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["test"]
         kept = {key: value for key, value in test.items() if not isinstance(value, list)}
@@ -251,8 +251,3 @@ def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = T
     recipe = _recipe(protocol, places, None, number)
     data = recipe.data if phrases else dataclasses.replace(recipe.data, phrases=False, emphasis=0)
     return read_split(dataclasses.replace(recipe, data=data))
-
-
-def _labelled(unit: Unit, progress: Progress) -> Progress:
-    """Progress that says which unit it is of."""
-    return lambda note, total: progress(f"{unit.dataset} {unit.row} {unit.name}: {note}", total)

@@ -27,8 +27,8 @@ units were run. Each record holds the dev curve and one evaluation on the test p
 Ours against the paper: word vectors GloVe 6B of 100 dimensions (the paper: 300), cut to the words of the paper's data sets
 where the file above says "tasks"; half of the paper's width but for `mtsa-wide`; the settings of the `cpu` recipes, which
 were chosen with MTSA on dev parts and are the same for every row. The best step is chosen on a dev part: a tenth of the
-training data, or the official dev part of SST. On TREC and CR the model that is tested is then trained anew on training and dev
-data together, for as many passes; elsewhere it is the model of the best step. The paper's code chose the best step on the
+training data, or the official dev part of SST. On TREC and CR the model that is tested is then trained anew on training and
+dev data together, for as many passes; elsewhere it is the model of the best step. The paper's code chose the best step on the
 evaluation data itself (the 500 TREC questions, the held-out folds), so its figures are optimistic beside these.
 
 Rivals on the same splits: C of the logistic regression is chosen on the dev part, then the model is fitted on training and

@@ -20,6 +20,7 @@ from mtsa.data.source import InputError
 from mtsa.files import write_json
 from mtsa.names import nearest
 from mtsa.training.folder import MANIFEST, open_run
+from mtsa.training.inputs import MODEL_FILES
 from mtsa.training.prepare import number_examples
 from mtsa.training.recipe import Recipe, make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
@@ -185,14 +186,13 @@ class Trained(Unit):
     def files(self) -> dict[str, Path]:
         found = {name: (self.places.data / name).resolve() for name in self.corpus.files}
         if self.kind.below:
-            return found | {f"{self.kind.below}/model.safetensors": (self._below / "model.safetensors").resolve()}
+            return found | {f"{self.kind.below}/{name}": (self._below / name).resolve() for name in MODEL_FILES}
         return found | {self.places.glove.name: self.places.glove}
 
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         split, tests = read_parts(self.corpus, self.places, self.number)
         if not (folder / MANIFEST).exists():
-            with_name: Progress = lambda note, total: progress(f"{self.dataset} {self.row} {self.name}: {note}", total)  # noqa: E731
-            run_recipe(self.recipe, folder, say=lambda line: None, progress=with_name, split=split)
+            run_recipe(self.recipe, folder, say=lambda line: None, progress=self.labelled(progress), split=split)
         if not (folder / _EVALUATION).exists():
             write_json(folder / _EVALUATION, _evaluate(folder, split, tests))
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
@@ -220,7 +220,7 @@ def _evaluate(folder: Path, split: Split, tests: dict[str, list[Example]]) -> di
     whole = score_part(found, part, run.labels).as_json()
     kept = {key: value for key, value in whole.items() if not isinstance(value, list)}
     known = repeated(dataclasses.replace(split, test=every))
-    if any(known):
+    if any(known) and not all(known):
         unseen = score_where(found, part, run.labels, [not there for there in known]).as_json()
         kept["unseen"] = {key: value for key, value in unseen.items() if not isinstance(value, list)}
     kept["parts"] = {}

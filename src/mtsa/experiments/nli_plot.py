@@ -41,8 +41,9 @@ def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]
     from matplotlib import pyplot
 
     found: dict[str, list[float]] = {}
+    dataset = "snli" if any(record["dataset"] == "snli" for record in records) else "snli-subset"
     for record in records:
-        if record["row"] in costs and record["dataset"].startswith("snli"):
+        if record["row"] in costs and record["dataset"] == dataset:
             found.setdefault(record["row"], []).append(record["test_evaluations"][0]["accuracy"])
     if not found:
         raise InputError("no model has both a record and a cost yet")
@@ -56,7 +57,7 @@ def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]
     axes.set_xscale("log")
     axes.set_xlabel("seconds for the dev pairs, at the paper's width")
     axes.set_ylabel("test accuracy (%), at half of the paper's width")
-    axes.set_title("area: peak memory of a training step, length 64, batch 64", fontsize=9)
+    axes.set_title(f"{dataset}; area: peak memory of a training step, length 64, batch 64", fontsize=9)
     axes.margins(0.18)
     axes.grid(alpha=0.3)
     with replacing(path) as partial:

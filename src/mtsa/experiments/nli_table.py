@@ -117,12 +117,15 @@ def transfer_rows(records: Sequence[dict[str, Any]], snli: str, multinli: str) -
 def tables(records: Sequence[dict[str, Any]], counts: dict[str, int]) -> list[tuple[str, list[list[str]]]]:
     """Every table that the records have something for, with its title."""
     there = {record["dataset"] for record in records}
-    snli, multinli = ("snli" if "snli" in there else "snli-subset"), ("multinli" if "multinli" in there else "protocols")
-    return [
-        ("Contexts over word vectors (the paper's Table 1)", context_rows(records, snli)),
-        ("Ablation (Table 3)", ablation_rows(records, snli, counts)),
-        ("Transfer from pretrained models (Table 2)", transfer_rows(records, snli, multinli)),
-    ]
+    found = []
+    for dataset in ("snli", "snli-subset"):
+        if dataset in there:
+            found.append(("Contexts over word vectors (the paper's Table 1)", context_rows(records, dataset)))
+            found.append(("Ablation (Table 3)", ablation_rows(records, dataset, counts)))
+    for snli, multinli in (("snli", "multinli"), ("snli-subset", "protocols")):
+        if {snli, multinli} & there:
+            found.append(("Transfer from pretrained models (Table 2)", transfer_rows(records, snli, multinli)))
+    return found
 
 
 def section(records: Sequence[dict[str, Any]], counts: dict[str, int]) -> str:

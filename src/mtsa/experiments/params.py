@@ -35,7 +35,7 @@ NLI: dict[str, Counted] = {
     "disa": Counted("disa", activation="elu"),
     "biblosa": Counted("biblosa", activation="elu"),
 }
-EIGHT = {"mtsa_8heads": Counted("mtsa", highway=True, activation="elu", options=(("heads", 8), ("head_dim", 75)))}
+EIGHT = {"mtsa-8heads": Counted("mtsa", highway=True, activation="elu", options=(("heads", 8), ("head_dim", 75)))}
 """Ours, not the paper's: the same width in eight heads needs far fewer operations."""
 
 

@@ -47,6 +47,10 @@ class Unit(ABC):
         work has ended gives the same again without evaluating anything a second time.
         """
 
+    def labelled(self, progress: Progress) -> Progress:
+        """Progress that says which unit it is of."""
+        return lambda note, total: progress(f"{self.dataset} {self.row} {self.name}: {note}", total)
+
     def sources(self) -> dict[str, Any]:
         """Sizes and checksums of its files."""
         return {name: fingerprint(path) for name, path in self.files.items()}

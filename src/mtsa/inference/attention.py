@@ -16,6 +16,7 @@ from torch import Tensor
 from mtsa.attention.masks import Mask
 from mtsa.attention.pooling import Source2Token
 from mtsa.data.source import InputError
+from mtsa.data.tokens import kept_places
 from mtsa.encoders.tensorized import MtsaEncoder
 from mtsa.files import replacing
 
@@ -50,16 +51,16 @@ def _map(predictor: Predictor, text: str, label: str) -> AttentionMap:
     if not isinstance(model.encoder, MtsaEncoder):
         raise InputError(f'the encoder "{model.config.encoder}" has no attention to show; train one with --encoder mtsa')
     encoding = predictor.run.tokenizer.encode(text)
-    limit = predictor.run.recipe.tokens.longest or len(encoding.ids)
     if not encoding.ids:
         raise InputError("the text holds no words; give a sentence")
-    ids = torch.tensor([encoding.ids[:limit]])
+    read = kept_places(encoding, predictor.run.recipe.tokens.longest)
+    ids = torch.tensor([[encoding.ids[place] for place in read]])
     keep = torch.ones_like(ids, dtype=torch.bool)
     vectors = model.words(ids, keep)
     explained = model.encoder.attention.explain(vectors, keep)
     pooled = model.pool.weights(explained.output, keep)[0].mean(-1) if isinstance(model.pool, Source2Token) else None
-    spans = zip(encoding.offsets[:limit], encoding.tokens[:limit], strict=True)
-    words = [text[start:stop] or sign for (start, stop), sign in spans]
+    spans = [encoding.offsets[place] for place in read]
+    words = [text[start:stop] or encoding.tokens[place] for place, (start, stop) in zip(read, spans, strict=True)]
     return AttentionMap(
         words, [_short(mask) for mask in model.encoder.attention.masks], explained.token2token[0], pooled, label
     )

@@ -112,7 +112,7 @@ class Predictor:
             data: the file, or "corpus:questions" for its test part.
             tick: hears how many examples were done.
             say: hears what was left out.
-            reading: options over those of training: format, encoding, delimiter, text_column, label_column.
+            reading: options over those of training: format, encoding, delimiter, text_column, pair_column, label_column.
 
         Raises:
             InputError: bad data, or a label that the model does not know.
@@ -123,7 +123,9 @@ class Predictor:
         for remark in examples.remarks():
             say(remark)
         self._check_labels(path, examples.items)
-        part, _ = number_examples(recipe, self.run.tokenizer, self.labels, examples.items)
+        part, cut_off = number_examples(recipe, self.run.tokenizer, self.labels, examples.items)
+        if cut_off:
+            say(f"{path.name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
         return score_part(part_answers(self.run.model, part, tick), part, self.labels)
 
     def examples(self, data: str | Path, **reading: Any) -> Iterator[Example]:
@@ -140,8 +142,12 @@ class Predictor:
 
     def texts(self, data: str | Path, **reading: Any) -> Iterator[str]:
         """Single texts of a file, whether or not the model reads pairs: a column of a table, or one text on each line."""
-        path, encoding = Path(data), reading.get("encoding") or "utf-8"
         given = {key: value for key, value in reading.items() if value is not None}
+        if given.get("format") in readers.PAIRED:
+            raise InputError("here one text of each row is read; name its column with --text-column, and leave out --format")
+        if is_corpus(str(data)):
+            return (example.text for example in self.examples(data))
+        path, encoding = Path(data), given.get("encoding", "utf-8")
         if path.suffix.lower() not in readers.ENDINGS and "format" not in given:
             return (text.strip() for _, text in lines(path, encoding))
         layout = Layout(**{"text_column": self.run.recipe.data.text_column, **given})
@@ -157,7 +163,7 @@ class Predictor:
             return Example(text.strip(), None, number)
         first, tab, second = text.partition("\t")
         if not tab or "\t" in second:
-            raise at(path, number, "a line must hold the two texts of a pair, separated by one tab")
+            raise at(path, number, "a line must hold the two texts of a pair, separated by one tab (SNLI files: --format nli)")
         return Example(first.strip(), None, number, second.strip())
 
     def source(self, data: str | Path, **reading: Any) -> tuple[Path, Layout]:
@@ -168,7 +174,8 @@ class Predictor:
             except ValueError as error:
                 raise InputError(str(error)) from None
         layout = dataclasses.replace(self.run.recipe.layout, phrases=False)
-        if Path(data).suffix.lower() in readers.ENDINGS:
+        own = layout.format in readers.PAIRED and not any(reading.get(key) for key in ("text_column", "pair_column"))
+        if Path(data).suffix.lower() in readers.ENDINGS and not own:
             # An encoding is not remembered: most read any bytes, wrongly, and without a word.
             layout = dataclasses.replace(layout, format="auto", encoding="auto", classes=0)
         return Path(data), dataclasses.replace(layout, **{key: value for key, value in reading.items() if value is not None})

@@ -12,6 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
+_LANGUAGE = ("openai-gpt", "gpt2")
+_AFTER_PADDING = ("camembert", "data2vec-text", "longformer", "mpnet", "roberta", "xlm-roberta")  # count places from there
+
 
 class PretrainedVectors(nn.Module):
     """Numbers of tokens [B, N] to vectors in context [B, N, E].
@@ -22,7 +25,9 @@ class PretrainedVectors(nn.Module):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
-        self.model = AutoModel.from_config(plain_config(config))
+        self.model = AutoModel.from_config(plain_config(config), dtype=torch.float32)
+        if getattr(self.model, "pooler", None) is not None:
+            self.model.pooler = None  # a vector of the whole text, which nothing here reads
 
     def forward(self, ids: Tensor, keep: Tensor) -> Tensor:
         out: Tensor = self.model(input_ids=ids, attention_mask=keep.long()).last_hidden_state
@@ -53,15 +58,17 @@ def plain_config(values: dict[str, Any]) -> PretrainedConfig:
     return made
 
 
-def width_of(config: PretrainedConfig) -> int:
-    """The width of a model's vectors."""
-    width = getattr(config, "hidden_size", None)
-    assert isinstance(width, int)
-    return width
+def longest_text(config: PretrainedConfig) -> int | None:
+    """How many tokens a model reads at most; None where it does not say."""
+    most = getattr(config, "max_position_embeddings", None)
+    if not isinstance(most, int) or most <= 0:
+        return None
+    first = (config.pad_token_id or 0) + 1 if config.model_type in _AFTER_PADDING else 0
+    return most - first
 
 
 def predicts_tokens(config: PretrainedConfig) -> bool:
-    """Whether it is a language model that reads from left to right, with its token matrix as its output layer."""
+    """Whether it is a language model whose output layer is known to be its token matrix and nothing else."""
     names = config.architectures or []
-    causal = any(name.endswith(("LMHeadModel", "ForCausalLM", "DoubleHeadsModel")) for name in names)
-    return causal and bool(getattr(config, "tie_word_embeddings", True))
+    headed = any(name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in names)
+    return headed and config.model_type in _LANGUAGE and bool(getattr(config, "tie_word_embeddings", True))

@@ -16,8 +16,24 @@ _LARGER: dict[str, Any] = {"batch": 128, "epochs": 4, "patience": 2, "evaluate_e
 _WITH_VECTORS: Sections = {"vectors": {"rate": 0.3}, "model": {"dropout": 0.3}}
 
 
-def settings_for(examples: int, *, vectors: bool) -> Sections:
-    """The sections of a recipe for so many examples, with a vector file or without it; the rest has its usual default."""
+_OVER_PRETRAINED: Sections = {
+    "tokens": {"longest": 128},
+    "pretrained": {"rate": 0.1},
+    "model": {"dropout": 0.1},
+    "training": {
+        "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "warmup": 100, "l2": 0.01, "clip": 1.0, "batch": 32,
+        "epochs": 3, "patience": 0,
+    },
+}  # fmt: skip
+
+
+def settings_for(examples: int, *, vectors: bool, pretrained: bool = False) -> Sections:
+    """The sections of a recipe for so many examples, over a vector file, a pretrained model or neither.
+
+    What they leave out has its usual default.
+    """
+    if pretrained:
+        return {section: dict(values) for section, values in _OVER_PRETRAINED.items()}
     training = next((settings for most, settings in _BY_SIZE if examples <= most), _LARGER)
     return {**(_WITH_VECTORS if vectors else {}), "training": dict(training)}
 

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from mtsa.data import tokens, vectors
 from mtsa.data.source import InputError
-from mtsa.models.pretrained import PretrainedVectors, predicts_tokens, width_of
+from mtsa.models.pretrained import PretrainedVectors, longest_text, predicts_tokens
 from mtsa.models.sentence import SentenceModel
 from mtsa.models.words import WordVectors
 
 from .recipe import Recipe
 from .split import check_there
+
+MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors")  # what a pretrained model is made of
 
 
 class Inputs(ABC):
@@ -82,7 +85,7 @@ class PretrainedInputs(Inputs):
         try:
             config = AutoConfig.from_pretrained(self._name)
             loaded = AutoTokenizer.from_pretrained(self._name)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError) as error:
             raise self._refused(error) from None
         backend = getattr(loaded, "backend_tokenizer", None)
         if backend is None:
@@ -91,8 +94,8 @@ class PretrainedInputs(Inputs):
             raise InputError(f"pretrained.model {self._name} is an encoder with a decoder; name a model of one part")
         if wanted.language and not predicts_tokens(config):
             raise InputError(
-                f"pretrained.language is {wanted.language}, but {self._name} is no language model whose output layer is its "
-                f"token matrix; set it to 0"
+                f"pretrained.language is {wanted.language}, but {self._name} is no language model of the kinds whose loss is "
+                f"known here (GPT, GPT-2); set it to 0"
             )
         self._check_length(recipe, config)
         self.tokenizer = tokens.own_signs(Tokenizer.from_str(backend.to_str()), paired=recipe.paired)
@@ -100,23 +103,41 @@ class PretrainedInputs(Inputs):
         self.signs = {"pad_token": named.get("eos_token") or named.get("unk_token") or "", **named}  # the mask hides it
         self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
         self.remarks = []
-        kept = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
-        self.config = {"width": width_of(config), "pretrained": kept, "language": wanted.language}
+        own = ("_name_or_path", "dtype", "torch_dtype")  # of the place it came from; here all is computed in float32
+        kept = {key: value for key, value in config.to_dict().items() if key not in own}
+        if not isinstance(getattr(config, "hidden_size", None), int):
+            raise InputError(f"pretrained.model {self._name}: its configuration does not say how wide its vectors are")
+        self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.language}
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: SentenceModel) -> None:
         from transformers import AutoModel
 
-        try:
-            start = AutoModel.from_pretrained(self._name, use_safetensors=True, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            raise self._refused(error) from None
         assert isinstance(model.words, PretrainedVectors)
-        model.words.model.load_state_dict(start.state_dict())
+        below = model.words.model
+        try:
+            start, told = AutoModel.from_pretrained(
+                self._name, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
+            missing = [name for name in told["missing_keys"] if name in below.state_dict()]
+            if missing or told["mismatched_keys"]:
+                raise ValueError(
+                    f"its weights do not fit its configuration (without {', '.join(sorted(missing)[:3]) or 'any'})"
+                )
+            below.load_state_dict({name: value for name, value in start.state_dict().items() if name in below.state_dict()})
+            ids = torch.zeros(1, 2, dtype=torch.long)
+            width = below.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.shape[-1]
+        except (OSError, ValueError, RuntimeError, IndexError, SafetensorError) as error:
+            raise self._refused(error) from None
+        below.train()
+        if width != model.config.width:
+            raise InputError(
+                f"pretrained.model {self._name}: its vectors are {width} wide, its hidden_size is {model.config.width}"
+            )
 
     def _check_length(self, recipe: Recipe, config: Any) -> None:
-        most = getattr(config, "max_position_embeddings", None)
-        if isinstance(most, int) and not 0 < recipe.tokens.longest <= most:
+        most = longest_text(config)
+        if most is not None and not 0 < recipe.tokens.longest <= most:
             raise InputError(
                 f"tokens.longest is {recipe.tokens.longest}, but {self._name} reads at most {most} tokens; "
                 f"add --set tokens.longest={most}"

@@ -89,7 +89,8 @@ def pretrain(
     tokenizer = _tokenizer(shuffled[held:], setting.tokens)
     train, dev = (_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
     if len(train) < setting.batch or not len(dev):
-        raise InputError(f"{len(train)} rows of {setting.length} tokens are too little text; give more, or set --batch lower")
+        rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
+        raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
@@ -150,7 +151,7 @@ class _Run:
         return loss.item()
 
     def _batch(self) -> Tensor:
-        """Every row once in each pass, in an order that follows from (seed, pass)."""
+        """Rows in an order that follows from (seed, pass), none twice in a pass; what does not fill a batch is left out."""
         size, each = self.setting.batch, len(self.rows) // self.setting.batch
         generator = torch.Generator().manual_seed(self.setting.seed * 1_000_003 + self.step // each)
         order = torch.randperm(len(self.rows), generator=generator)
@@ -160,6 +161,7 @@ class _Run:
     def _save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         partial = checkpoints.saving_folder(self.folder, self.step)
+        checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))  # what a kill left unfinished
         partial.mkdir()
         state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
         for number, values in self.optimizer.state_dict()["state"].items():
@@ -228,7 +230,7 @@ def _rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
 def _config(setting: Setting, tokenizer: Tokenizer) -> OpenAIGPTConfig:
     return OpenAIGPTConfig(
         vocab_size=tokenizer.get_vocab_size(),
-        n_positions=max(setting.length, 256),
+        n_positions=setting.length,
         n_embd=setting.width,
         n_layer=setting.layers,
         n_head=setting.heads,
@@ -242,7 +244,7 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
         unk_token=_UNKNOWN,
         eos_token=_END,
         pad_token=_END,
-        model_max_length=max(setting.length, 256),
+        model_max_length=setting.length,
     )
     wrapped.save_pretrained(out)
     model.config.save_pretrained(out)

@@ -301,6 +301,8 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: [pretrained] has settings, but no model that they would be for")
     if wanted.model and recipe.vectors.file:
         raise InputError(f"{source}: pretrained.model takes the place of vectors.file; leave one of them out")
+    if wanted.model and recipe.vectors != Vectors():
+        raise InputError(f"{source}: [vectors] is not read with a pretrained model; leave it out")
     if wanted.model and recipe.tokens.least:
         raise InputError(f"{source}: tokens.least is for words; a pretrained model has its own tokens; leave it out")
 

@@ -27,6 +27,7 @@ from mtsa.models.sentence import SentenceModel
 
 from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
+from .inputs import MODEL_FILES
 from .prepare import Part, Prepared, prepare
 from .recipe import Recipe, to_toml
 from .score import PartScore, part_answers, score_part, score_where
@@ -113,6 +114,8 @@ def _start_model(prepared: Prepared) -> SentenceModel:
     """The model to start from; a value that its layers refuse is the recipe's fault."""
     try:
         return prepared.model()
+    except InputError:
+        raise
     except (ValueError, TypeError) as error:
         raise InputError(f"[encoder] or [model] of the recipe: {error}") from None
 
@@ -212,7 +215,8 @@ def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     """What the run is made of, so that another day's run can tell whether it is the same."""
     counts = {part: len(getattr(split, part)) for part in ("train", "dev", "test")}
     files = {}
-    for name in (recipe.data.train, recipe.data.dev, recipe.data.test, recipe.vectors.file):
+    below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
+    for name in (recipe.data.train, recipe.data.dev, recipe.data.test, recipe.vectors.file, *below):
         if name and Path(name).is_file():
             files[name] = fingerprint(Path(name))
     digest = hashlib.sha256()

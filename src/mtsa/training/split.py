@@ -19,7 +19,8 @@ from mtsa.data.source import InputError
 
 from .recipe import Recipe
 
-_MANY = 50  # labels; with more, and more than half as many as rows, the column is the wrong one
+_MANY = 50  # labels; with more, and more than half as many as rows (or a twentieth, if wordy), the column is the wrong one
+_WORDY = 4  # words of a label
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,11 @@ def read_split(recipe: Recipe) -> Split:
 
 
 def _check_labels(recipe: Recipe, train: Sequence[Example]) -> None:
-    """Nearly as many labels as rows: the label column is the wrong one, or holds numbers to predict."""
-    different = len({example.label for example in train})
-    if different > max(_MANY, len(train) // 2):
+    """Nearly as many labels as rows, or many that are sentences: the label column is the wrong one, or holds numbers."""
+    labels = {str(example.label) for example in train}
+    different = len(labels)
+    sentences = sum(len(label.split()) for label in labels) > _WORDY * different
+    if different > max(_MANY, len(train) // (20 if sentences else 2)):
         raise InputError(
             f"{recipe.data.train}: {different:,} different labels in {len(train):,} rows; is --label-column right? "
             f"(for numbers, use --task {'similarity' if recipe.paired else 'regression'})"

@@ -51,7 +51,7 @@ def make(
         merged["task"] = task
     made = make_recipe(merged, settings or [], recipe or "the command line")
     if recipe is None and made.data.train:
-        for section, values in settings_for(_size(made), vectors=bool(made.vectors.file)).items():
+        for section, values in settings_for(_size(made), **_over(made)).items():
             merged[section] = {**values, **merged.get(section, {})}
         made = make_recipe(merged, settings or [], "the command line")
     return made
@@ -94,6 +94,11 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
         name: dict(value) if isinstance(value, Mapping) else dataclasses.asdict(value) if name != "task" else value
         for name, value in table.items()
     }
+
+
+def _over(recipe: Recipe) -> dict[str, bool]:
+    """What the words come from."""
+    return {"vectors": bool(recipe.vectors.file), "pretrained": bool(recipe.pretrained.model)}
 
 
 def _size(recipe: Recipe) -> int:

@@ -1,7 +1,8 @@
 """The transformers Trainer, made to do what it does not do by itself.
 
 Batches of like length that are the same for any number of processes; a loss that is the sum over the global batch, divided by
-its size; L2 on matrices alone; checkpoints that appear whole; no pickled arguments; the best model by the dev part.
+its size (the loss of a language model below: a mean over each process's own tokens); L2 on matrices alone; checkpoints that
+appear whole; no pickled arguments; the best model by the dev part.
 """
 
 from __future__ import annotations
