@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtsa.data.source import InputError
-from mtsa.names import nearest
 from mtsa.training.folder import MANIFEST
 from mtsa.training.recipe import Recipe, make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
@@ -21,7 +19,7 @@ from mtsa.training.split import Split, check_there, read_split, repeated
 from mtsa.training.start import make
 
 from .rivals import RIVALS, check_installed, rival_figures
-from .units import Unit
+from .units import Unit, check_names
 
 NAME = "classification"
 
@@ -206,10 +204,8 @@ def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: in
     Raises:
         InputError: an unknown name, or a file that is not there.
     """
-    for given, known, what in ((datasets, PROTOCOLS, "data set"), (rows, ROWS, "row")):
-        for name in given:
-            if name not in known:
-                raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
+    check_names(datasets, PROTOCOLS, "data set")
+    check_names(rows, ROWS, "row")
     protocols = [PROTOCOLS[name] for name in dict.fromkeys(datasets or PROTOCOLS)]
     kinds = [ROWS[name] for name in dict.fromkeys(rows or ROWS)]
     for kind in kinds:

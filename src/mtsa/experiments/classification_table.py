@@ -9,6 +9,7 @@ from typing import Any
 from mtsa.data.source import InputError
 
 from .classification import PROTOCOLS, ROWS, comparable
+from .records import check_alike, circumstances_of
 
 TITLES = {"cr": "CR", "mpqa": "MPQA", "subj": "SUBJ", "trec": "TREC", "sst5": "SST-5"}
 
@@ -45,7 +46,6 @@ def checked(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     Raises:
         InputError: one of no row, data set or unit of the plan, or records of one cell with other settings or files.
     """
-    cells: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
         row, dataset, unit = record["row"], record["dataset"], record["unit"]
         place = f"{dataset}/{row}/{unit}.json"
@@ -53,10 +53,7 @@ def checked(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             raise InputError(f"{place} belongs to no cell of the table; delete it")
         if not {"processor", "threads"} <= record["machine"].keys() or "torch" not in record["versions"]:
             raise InputError(f"{place} does not say on what machine or with what torch; delete it, and the unit is run again")
-        what = (comparable(record), record["sources"])
-        first, other = cells.setdefault((row, dataset), (place, what))
-        if what != other:
-            raise InputError(f"{place} and {first} were made with other settings or files; delete one of them")
+    check_alike(records, comparable)
     return list(records)
 
 
@@ -100,16 +97,13 @@ def cost_rows(records: Sequence[dict[str, Any]]) -> list[list[str]]:
 def section(records: Sequence[dict[str, Any]]) -> str:
     """The section of the results page."""
     rows = {row.name: row.about for row in ROWS.values()}
-    total = sum(record["seconds"] for record in records)
-    threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
-    machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
-    versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
-    vectors = sorted({name for record in records for name in record["sources"] if "glove" in name})
-    circumstances = (
-        f"`mtsa table classification`: {len(records)} records in `results/classification`, {total / 3600:.1f} hours of runs "
-        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}; vectors {', '.join(vectors)}."
-    )
-    parts = ["## Sentence classification\n", circumstances, "", markdown(accuracy_rows(records)), ""]
+    parts = [
+        "## Sentence classification\n",
+        circumstances_of("classification", records),
+        "",
+        markdown(accuracy_rows(records)),
+        "",
+    ]
     parts += [f"- `{name}`: {about}." for name, about in rows.items()]
     parts += ["", REMARKS, markdown(cost_rows(records)), ""]
     return "\n".join(parts)

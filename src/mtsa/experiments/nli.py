@@ -18,7 +18,6 @@ from mtsa.data import readers
 from mtsa.data.examples import Example, Layout
 from mtsa.data.source import InputError
 from mtsa.files import write_json
-from mtsa.names import nearest
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.inputs import MODEL_FILES
 from mtsa.training.prepare import number_examples
@@ -28,7 +27,7 @@ from mtsa.training.score import part_answers, score_part, score_where
 from mtsa.training.split import Split, check_there, cut, repeated
 from mtsa.training.start import make
 
-from .units import Unit
+from .units import Unit, check_names
 
 NAME = "nli"
 _EVALUATION = "evaluation.json"
@@ -277,10 +276,8 @@ def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: in
     Raises:
         InputError: an unknown name, or a file that is not there.
     """
-    for given, known, what in ((datasets, CORPORA, "data set"), (rows, ROWS, "row")):
-        for name in given:
-            if name not in known:
-                raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
+    check_names(datasets, CORPORA, "data set")
+    check_names(rows, ROWS, "row")
     there = [name for name, corpus in CORPORA.items() if all((places.data / file).exists() for file in corpus.files)]
     if not datasets and not there:
         raise InputError(f"{places.data} holds no data set of this table; fetch one with: mtsa data get snli")

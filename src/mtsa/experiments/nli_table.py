@@ -10,6 +10,7 @@ from mtsa.data.source import InputError
 
 from .classification_table import markdown
 from .nli import CORPORA, ROWS, comparable
+from .records import check_alike, circumstances_of
 
 PAPER: dict[str, tuple[float, float]] = {  # Table 1: accuracy on the training and test parts of SNLI
     "Bi-LSTM": (90.4, 85.0), "Bi-GRU": (91.9, 84.9), "Multi-CNN": (89.3, 83.2), "Hrchy-CNN": (91.3, 83.9),
@@ -46,16 +47,12 @@ def checked(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     Raises:
         InputError: one of no row or data set of the plan, or records of one cell with other settings or files.
     """
-    cells: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
         row, dataset = record["row"], record["dataset"]
         place = f"{dataset}/{row}/{record['unit']}.json"
         if row not in ROWS or dataset not in CORPORA or "parts" not in record["test_evaluations"][0]:
             raise InputError(f"{place} belongs to no cell of the table; delete it")
-        what = (comparable(record), record["sources"])
-        first, other = cells.setdefault((row, dataset), (place, what))
-        if what != other:
-            raise InputError(f"{place} and {first} were made with other settings or files; delete one of them")
+    check_alike(records, comparable)
     return list(records)
 
 
@@ -130,15 +127,7 @@ def tables(records: Sequence[dict[str, Any]], counts: dict[str, int]) -> list[tu
 
 def section(records: Sequence[dict[str, Any]], counts: dict[str, int]) -> str:
     """The section of the results page."""
-    total = sum(record["seconds"] for record in records)
-    threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
-    machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
-    versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
-    circumstances = (
-        f"`mtsa table nli`: {len(records)} records in `results/nli`, {total / 3600:.1f} hours of runs with {threads} "
-        f"thread(s) each, some side by side; {machines}; torch {versions}.\n"
-    )
-    parts = ["## Natural language inference\n", circumstances]
+    parts = ["## Natural language inference\n", circumstances_of("nli", records) + "\n"]
     for title, rows in tables(records, counts):
         parts.append(f"### {title}\n\n{markdown(rows)}\n")
     parts += [f"- `{row.name}`: {row.about}." for row in ROWS.values()]

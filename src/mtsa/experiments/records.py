@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,31 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
         InputError: as `read_record`.
     """
     return [read_record(path) for path in sorted(folder.glob("[!.]*/*/*.json"))]
+
+
+def check_alike(records: Sequence[dict[str, Any]], comparable: Callable[[dict[str, Any]], Any]) -> None:
+    """See that the records of one cell of a table were made alike.
+
+    Raises:
+        InputError: two of them with other settings or files.
+    """
+    cells: dict[tuple[str, str], tuple[str, Any]] = {}
+    for record in records:
+        place = f"{record['dataset']}/{record['row']}/{record['unit']}.json"
+        what = (comparable(record), record["sources"])
+        first, other = cells.setdefault((record["row"], record["dataset"]), (place, what))
+        if what != other:
+            raise InputError(f"{place} and {first} were made with other settings or files; delete one of them")
+
+
+def circumstances_of(table: str, records: Sequence[dict[str, Any]]) -> str:
+    """How many records a table is made of, what they took, and on what: a sentence."""
+    total = sum(record["seconds"] for record in records)
+    threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
+    machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
+    versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
+    vectors = sorted({name for record in records for name in record["sources"] if "glove" in name})
+    return (
+        f"`mtsa table {table}`: {len(records)} records in `results/{table}`, {total / 3600:.1f} hours of runs "
+        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}; vectors {', '.join(vectors)}."
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtsa.data.source import InputError
 from mtsa.files import fingerprint
+from mtsa.names import nearest
 from mtsa.training.run import Progress
 
 
@@ -54,3 +57,14 @@ class Unit(ABC):
     def sources(self) -> dict[str, Any]:
         """Sizes and checksums of its files."""
         return {name: fingerprint(path) for name, path in self.files.items()}
+
+
+def check_names(given: Sequence[str], known: Collection[str], what: str) -> None:
+    """See that chosen data sets or rows exist.
+
+    Raises:
+        InputError: an unknown name, answered with the nearest one.
+    """
+    for name in given:
+        if name not in known:
+            raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
