@@ -11,6 +11,7 @@ from .bench import bench
 from .data import data
 from .lists import add_lists
 from .pretrain import pretrain
+from .score import score
 from .shell import counter
 from .table import table
 from .work import add_work
@@ -27,6 +28,7 @@ app.command()(pretrain)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(table, name="table")
+app.add_typer(score, name="score")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,51 @@
+"""`mtsa score`: figures of files that any system may have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shell import refusing
+
+score = typer.Typer(no_args_is_help=True, help="Figures of files that any system may have written.")
+
+
+@score.callback()
+def main() -> None:
+    """Figures of files that any system may have written."""
+
+
+@score.command("srl")
+def srl(
+    gold: Annotated[Path, typer.Argument(help="Props file with the truth.")],
+    answers: Annotated[Path, typer.Argument(help="Props file with the answers.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Precision, recall and F1 of semantic roles, by the rules of CoNLL-2005; complete frames; each label."""
+    from mtsa.data.props import read_props
+    from mtsa.data.source import at
+    from mtsa.scoring.roles import score_roles
+
+    with refusing():
+        truth, found = read_props(gold, verbs=False), read_props(answers, verbs=False)
+        for number, (one, other) in enumerate(zip(truth, found, strict=False), start=1):
+            if len(one.words) != len(other.words):
+                raise at(
+                    answers,
+                    other.line,
+                    f"sentence {number} has {len(other.words)} words, but {len(one.words)} in {gold}, line {one.line}",
+                )
+        if len(truth) != len(found):
+            raise at(answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is a part missing?")
+        figures = score_roles(truth, found)
+    if as_json:
+        typer.echo(json.dumps(figures.as_json()))
+        return
+    whole = figures.whole
+    typer.echo(f"precision {whole.precision:.4f}, recall {whole.recall:.4f}, F1 {whole.f1:.4f} ({whole.there:,} arguments)")
+    typer.echo(f"complete {figures.complete:.4f} ({figures.frames:,} frames)\n\nlabel       precision  recall      F1   there")
+    for label, counts in sorted(figures.labels.items()):
+        typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.there:6,}")

@@ -1,0 +1,56 @@
+"""Semantic roles: sentences, their predicates, and the spans of words that play a part in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+VERB = "V"
+CONTINUED, REFERRING = "C-", "R-"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Words start to end (both included) under one label, such as A0, AM-TMP, C-A1 or R-A0."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One predicate and its spans, in the order of the words; no two of them share a word."""
+
+    predicate: int  # place of the word
+    lemma: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSentence:
+    """A sentence with the frames of its predicates, in the order of the predicates."""
+
+    words: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    line: int  # where it begins in its file
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A role as the evaluation sees it: one label, and all the pieces that carry it."""
+
+    label: str
+    pieces: tuple[tuple[int, int], ...]
+
+
+def arguments(spans: tuple[Span, ...]) -> list[Argument]:
+    """The arguments of a frame: a C-X is a further piece of the nearest X before it; without one it is an X of its own."""
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    for span in sorted(spans):
+        label = span.label.removeprefix(CONTINUED)
+        earlier = next((entry for entry in reversed(found) if entry[0] == label), None)
+        if span.label.startswith(CONTINUED) and earlier is not None:
+            earlier[1].append((span.start, span.end))
+        else:
+            found.append((label, [(span.start, span.end)]))
+    return [Argument(label, tuple(pieces)) for label, pieces in found]
