@@ -44,6 +44,31 @@ def check(
         raise typer.Exit(2)
 
 
+@data.command("convert")
+def convert(
+    source: Annotated[Path, typer.Argument(help="File with semantic roles.")],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    words: Annotated[Path | None, typer.Option(help="File of words of a props file; written too when props are made.")] = None,
+    format: Annotated[str, typer.Option(help="Of the source: props, propbank or jsonl; by its ending if left out.")] = "auto",
+    to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
+) -> None:
+    """Semantic roles from one layout into another."""
+    from mtsa.data.role_files import read_roles, role_format, role_lines
+    from mtsa.data.source import InputError
+    from mtsa.files import write_text
+
+    with refusing():
+        wanted, given = role_format(out, to), role_format(source, format)
+        if "props" in (wanted, given) and words is None:
+            raise InputError("a props file has its words in a file of their own; name it with --words")
+        found = read_roles(source, words=words if given == "props" else None, format=given)
+        write_text(out, "\n".join(role_lines(found, wanted)) + "\n")
+        if wanted == "props" and words is not None and given != "props":
+            write_text(words, "".join("\n".join(sentence.words) + "\n\n" for sentence in found))
+    frames = sum(len(sentence.frames) for sentence in found)
+    typer.echo(f"{out}: {len(found):,} sentences, {frames:,} frames")
+
+
 @data.command("get")
 def get(
     name: Annotated[str, typer.Argument(help="What to fetch; `mtsa data list` names all.")],

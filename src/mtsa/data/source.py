@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -20,14 +22,14 @@ def at(path: Path, line: int, what: str) -> InputError:
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number and text of each line, split at line feeds alone; a carriage return before one goes with it.
+    """Number and text of each line, split at line feeds alone; a carriage return before one goes with it. A .gz is unpacked.
 
     Raises:
         InputError: no such file, not in that encoding, a NUL character, or a line of more than 65,536 characters.
     """
     with _open(path) as file:
         number = 0
-        while raw := file.readline(4 * LONGEST + 2):
+        while raw := _line(file, path):
             number += 1
             if len(raw) > 4 * LONGEST:
                 raise _too_long(path, number)
@@ -39,6 +41,13 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
             if "\0" in text:
                 raise at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
             yield number, text
+
+
+def _line(file: BinaryIO, path: Path) -> bytes:
+    try:
+        return file.readline(4 * LONGEST + 2)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError(f"{path} is no whole gzip file; fetch it again, or unpack it and name the unpacked file") from None
 
 
 def _too_long(path: Path, number: int) -> InputError:
@@ -65,7 +74,7 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:

@@ -1,0 +1,169 @@
+"""Files of sentences with semantic roles: the props layout, the columns of PropBank, and JSON lines; read and written alike.
+
+The columns of PropBank: document, sentence, word number, word, part of speech, parse, lemma, roleset, then the roles of each
+predicate in a column of brackets; a file may be packed (.gz). JSON lines hold `words` and `frames`, each with `predicate` (a
+place, from 0), `lemma` and `roles` as [label, first word, last word].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mtsa.names import nearest
+
+from .frames import VERB, Frame, RoleSentence, Span
+from .props import Block, blocks, column_spans, props_lines, read_props
+from .source import InputError, at, lines
+
+FORMATS = ("props", "propbank", "jsonl")
+_FIXED, _WORD, _LEMMA, _ROLESET = 8, 3, 6, 7  # columns of PropBank before the roles, and three of them
+
+
+def read_roles(path: Path, *, words: Path | None = None, format: str = "auto") -> list[RoleSentence]:
+    """All sentences of a file; a props file needs its file of words beside it.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    format = role_format(path, format)
+    if format == "props":
+        return read_props(path, words)
+    if words is not None:
+        raise InputError(f"{words}: format {format} holds its words itself; leave out the file of words")
+    found = list(_propbank(path) if format == "propbank" else _json(path))
+    if not found:
+        raise InputError(f"{path} holds no sentence")
+    return found
+
+
+def role_format(path: Path, format: str) -> str:
+    """The format of a file: as named, or by its ending.
+
+    Raises:
+        InputError: an unknown format, or an ending that tells none.
+    """
+    if format == "auto":
+        endings = {".props": "props", ".conll": "propbank", ".jsonl": "jsonl"}
+        ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+        if ending.lower() not in endings:
+            raise InputError(f"{path}: cannot tell the format from its ending; give --format ({', '.join(FORMATS)})")
+        return endings[ending.lower()]
+    if format not in FORMATS:
+        raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+    return format
+
+
+def _propbank(path: Path) -> Iterator[RoleSentence]:
+    for block in blocks(path):
+        yield _propbank_sentence(path, block)
+
+
+def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
+    width = len(block[0][1])
+    for number, fields in block:
+        if len(fields) != width or width < _FIXED:
+            raise at(path, number, f"{len(fields)} columns; each line of a sentence needs as many, {_FIXED} before the roles")
+    columns = [column_spans(path, [(number, fields[column]) for number, fields in block]) for column in range(_FIXED, width)]
+    places = [place for place, (_, fields) in enumerate(block) if fields[_ROLESET] != "-"]
+    if len(places) != len(columns):
+        raise at(path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one")
+    # Of a predicate of several words, the roleset may stand at another one than the (V*).
+    frames = [Frame(place, block[place][1][_LEMMA], spans) for place, spans in zip(places, columns, strict=True)]
+    return RoleSentence(tuple(fields[_WORD] for _, fields in block), tuple(frames), block[0][0])
+
+
+def _json(path: Path) -> Iterator[RoleSentence]:
+    for number, text in lines(path):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            raise at(path, number, "this is no JSON; each line must hold one object with words and frames") from None
+        yield _json_sentence(value, path, number)
+
+
+def _json_sentence(value: Any, path: Path, number: int) -> RoleSentence:
+    words = value.get("words") if isinstance(value, dict) else None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.strip() for word in words):
+        raise at(path, number, '"words" must be a list of words, none of them empty')
+    frames = value.get("frames", [])
+    if not isinstance(frames, list):
+        raise at(path, number, '"frames" must be a list')
+    made = tuple(sorted((_json_frame(frame, len(words), path, number) for frame in frames), key=lambda one: one.predicate))
+    doubled = next((one.predicate for one, other in pairwise(made) if one.predicate == other.predicate), None)
+    if doubled is not None:
+        raise at(path, number, f"two frames have the predicate {doubled}; a word has one")
+    return RoleSentence(tuple(words), made, number)
+
+
+def _json_frame(frame: Any, count: int, path: Path, number: int) -> Frame:
+    place = frame.get("predicate") if isinstance(frame, dict) else None
+    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
+        raise at(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
+    spans = []
+    for role in frame.get("roles", []):
+        if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and role[0]):
+            raise at(path, number, f"{role!r:.40} is no role; write [label, first word, last word]")
+        label, start, end = role
+        if (
+            not all(isinstance(side, int) and not isinstance(side, bool) for side in (start, end))
+            or not 0 <= start <= end < count
+        ):
+            raise at(
+                path, number, f"{label} goes from {start!r} to {end!r}; places are from 0 to {count - 1}, first before last"
+            )
+        spans.append(Span(start, end, label))
+    spans.sort()
+    for one, other in pairwise(spans):
+        if other.start <= one.end:
+            raise at(
+                path, number, f"{one.label} and {other.label} of the predicate {place} share a word; roles do not overlap"
+            )
+    if not any(span.label == VERB for span in spans):
+        if any(span.start <= place <= span.end for span in spans):
+            raise at(path, number, f"the predicate {place} stands inside one of its own roles")
+        spans = sorted([*spans, Span(place, place, VERB)])
+    lemma = frame.get("lemma") or "-"
+    return Frame(place, str(lemma), tuple(spans))
+
+
+def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
+    """The lines of a file in that format.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    if format == "props":
+        return props_lines(sentences)
+    if format == "propbank":
+        return _propbank_lines(sentences)
+    if format == "jsonl":
+        return (json.dumps(as_json(sentence), ensure_ascii=False) for sentence in sentences)
+    raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+
+
+def as_json(sentence: RoleSentence) -> dict[str, Any]:
+    """A sentence as plain values."""
+    frames = [
+        {
+            "predicate": frame.predicate,
+            "lemma": frame.lemma,
+            "roles": [[span.label, span.start, span.end] for span in frame.spans],
+        }
+        for frame in sentence.frames
+    ]
+    return {"words": list(sentence.words), "frames": frames}
+
+
+def _propbank_lines(sentences: Iterable[RoleSentence]) -> Iterator[str]:
+    for number, sentence in enumerate(sentences):
+        rows = [row.split("\t") for row in props_lines([sentence])][:-1]
+        for place, (word, (lemma, *roles)) in enumerate(zip(sentence.words, rows, strict=True)):
+            roleset = "-" if lemma == "-" else f"{lemma}.01"
+            yield "\t".join(["-", str(number), str(place), word, "-", "-", lemma, roleset, *roles])
+        yield ""
