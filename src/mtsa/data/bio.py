@@ -1,0 +1,47 @@
+"""Spans as tags: B-X begins one, I-X goes on with it, O is outside; which tag may follow which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .frames import Span
+
+OUTSIDE = "O"
+BEGIN, INSIDE = "B-", "I-"
+
+
+def tag_names(labels: Iterable[str]) -> list[str]:
+    """O first, then B- and I- of each label."""
+    return [OUTSIDE, *(f"{mark}{label}" for label in labels for mark in (BEGIN, INSIDE))]
+
+
+def to_tags(spans: Iterable[Span], length: int) -> list[str]:
+    """A tag for each word; spans share no word."""
+    tags = [OUTSIDE] * length
+    for span in spans:
+        assert all(tags[place] == OUTSIDE for place in range(span.start, span.end + 1)), span
+        tags[span.start] = BEGIN + span.label
+        tags[span.start + 1 : span.end + 1] = [INSIDE + span.label] * (span.end - span.start)
+    return tags
+
+
+def to_spans(tags: Sequence[str]) -> list[Span]:
+    """The spans of a row of tags; an I-X that follows no B-X or I-X begins a span of its own."""
+    spans: list[Span] = []
+    for place, tag in enumerate(tags):
+        label = tag[2:]
+        if tag == OUTSIDE:
+            continue
+        goes_on = place > 0 and tag.startswith(INSIDE) and tags[place - 1][2:] == label and tags[place - 1] != OUTSIDE
+        if goes_on:
+            spans[-1] = Span(spans[-1].start, place, label)
+        else:
+            spans.append(Span(place, place, label))
+    return spans
+
+
+def may_follow(before: str | None, after: str) -> bool:
+    """Whether a tag may stand after another (None: at the beginning): I-X only after B-X or I-X."""
+    if not after.startswith(INSIDE):
+        return True
+    return before is not None and before != OUTSIDE and before[2:] == after[2:]
