@@ -119,7 +119,10 @@ def test_l2_is_on_weights_alone(data):
         assert decay[id(value)] == (0.5 if weight else 0.0), name
 
 
-def test_early_stopping_and_the_best_model(data, tmp_path):
+def test_early_stopping_and_the_best_model(tmp_path):
+    other = {"colour": "fruit", "fruit": "colour"}
+    rows = [(text, other[label] if number % 5 == 0 else label) for number, (text, label) in enumerate(sentences(160))]
+    data = write_csv(tmp_path / "noisy.csv", rows)  # some labels are wrong, so that the loss never ends at 0
     outcome = run(small_recipe(data, epochs=40, patience=2), tmp_path / "run")
     assert outcome.steps < 40 * 9
     record = json.loads((tmp_path / "run" / "record.json").read_text())
