@@ -40,9 +40,9 @@ def encoders() -> None:
     for name in encoder_names():
         entry = find_encoder(name)
         options = ", ".join(f"{key}={json.dumps(value)}" for key, value in entry.options.items())
-        typer.echo(f"{name:18}{entry.summary}")
+        typer.echo(f"{name:22}{entry.summary}")
         if options:
-            typer.echo(f"{'':18}{options}")
+            typer.echo(f"{'':22}{options}")
     typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
 
 

@@ -5,6 +5,8 @@ Letters: B batch, N tokens, E in_dim, H heads, D head_dim, T = B * N.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -39,10 +41,20 @@ class NoMasksEncoder(MtsaEncoder):
         super().__init__(in_dim, heads=heads, head_dim=head_dim, masks=masks, activation=activation, dropout=dropout)
 
 
-class _Partial(Encoder):
-    """The released form; one of the two scores is left out, so that it counts every allowed token alike."""
+class _Partial(Encoder, ABC):
+    """The released form; one of the two scores is left out, so that it counts every allowed token alike.
 
-    def __init__(self, in_dim: int, heads: int, head_dim: int, activation: str, dropout: float) -> None:
+    Args:
+        in_dim: width of x.
+        heads: number of heads, half forward and half backward.
+        head_dim: width of each head.
+        activation: of the dense layers.
+        dropout: of the input of every dense layer.
+    """
+
+    def __init__(
+        self, in_dim: int, *, heads: int = 2, head_dim: int = 300, activation: str = "elu", dropout: float = 0.0
+    ) -> None:
         super().__init__(in_dim, check_size(heads, "heads") * check_size(head_dim, "head_dim"))
         if heads % 2:
             raise ValueError(f"heads ({heads}) must be even: half of them look forward, half backward")
@@ -51,6 +63,7 @@ class _Partial(Encoder):
         self._act = activation_function(activation)
         self.value = glorot_linear(in_dim, heads * head_dim, bias=True)
         self.gate = HeadLinear(heads, 2 * head_dim, head_dim, bias=True)
+        self._make_scores(heads, head_dim)
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         B, N, _ = x.shape
@@ -64,9 +77,13 @@ class _Partial(Encoder):
         mixed = torch.lerp(seen, rows, gate)
         return zero_padding(mixed.transpose(0, 1).reshape(B, N, self.out_dim), keep)
 
+    @abstractmethod
+    def _make_scores(self, heads: int, head_dim: int) -> None:
+        """Make the maps of the score that is left."""
+
+    @abstractmethod
     def _scores(self, rows: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """((q, k), s) from the values, each [H, T, .]."""
-        raise NotImplementedError
 
     def _split(self, x: Tensor, batch: int, length: int) -> Tensor:
         return x.reshape(self.heads, batch, length, -1).transpose(0, 1)  # [B, H, N, .]
@@ -77,20 +94,9 @@ class _Partial(Encoder):
 
 @register("mtsa_no_token2token")
 class NoToken2TokenEncoder(_Partial):
-    """Tensorized attention without scores of token pairs: source2token weights within each mask.
+    """Tensorized attention without scores of token pairs: source2token weights within each mask."""
 
-    Args:
-        in_dim: width of x.
-        heads: number of heads, half forward and half backward.
-        head_dim: width of each head.
-        activation: of the dense layers.
-        dropout: of the input of every dense layer.
-    """
-
-    def __init__(
-        self, in_dim: int, *, heads: int = 2, head_dim: int = 300, activation: str = "elu", dropout: float = 0.0
-    ) -> None:
-        super().__init__(in_dim, heads, head_dim, activation, dropout)
+    def _make_scores(self, heads: int, head_dim: int) -> None:
         self.source_hidden = HeadLinear(heads, head_dim, head_dim, bias=True)
         self.source_score = HeadLinear(heads, head_dim, head_dim, bias=True)
 
@@ -102,20 +108,9 @@ class NoToken2TokenEncoder(_Partial):
 
 @register("mtsa_no_source2token")
 class NoSource2TokenEncoder(_Partial):
-    """Attention with one score of each token pair for all features of a head: no source2token scores.
+    """Attention with one score of each token pair for all features of a head: no source2token scores."""
 
-    Args:
-        in_dim: width of x.
-        heads: number of heads, half forward and half backward.
-        head_dim: width of each head.
-        activation: of the dense layers.
-        dropout: of the input of every dense layer.
-    """
-
-    def __init__(
-        self, in_dim: int, *, heads: int = 2, head_dim: int = 300, activation: str = "elu", dropout: float = 0.0
-    ) -> None:
-        super().__init__(in_dim, heads, head_dim, activation, dropout)
+    def _make_scores(self, heads: int, head_dim: int) -> None:
         self.query = HeadLinear(heads, head_dim, head_dim, bias=False)
         self.key = HeadLinear(heads, head_dim, head_dim, bias=False)
 
