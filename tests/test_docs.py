@@ -44,7 +44,8 @@ def test_the_version_is_said_once():
 def test_every_key_of_a_recipe_is_explained_with_its_default():
     import dataclasses
 
-    from mtsa.training.recipe import Recipe, toml_value
+    from mtsa.training.recipe import Recipe
+    from mtsa.training.recipe_files import toml_value
 
     page = (ROOT / "docs" / "workbench.md").read_text()
     for section in dataclasses.fields(Recipe)[1:]:

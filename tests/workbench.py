@@ -3,7 +3,7 @@
 import contextlib
 import random
 
-from mtsa.training.recipe import make_recipe
+from mtsa.training.recipe_files import make_recipe
 
 COLOURS = ("red", "green", "blue", "yellow")
 FRUITS = ("apple", "pear", "plum", "cherry")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from mtsa.models.classifier import MtsaForSequenceClassification
-from mtsa.models.config import MtsaConfig, MtsaPairConfig
+from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.pair import MtsaForSequencePairClassification
+from mtsa.models.tagger import MtsaForTokenClassification
 
-__all__ = ["MtsaConfig", "MtsaForSequenceClassification", "MtsaForSequencePairClassification", "MtsaPairConfig"]
+__all__ = [
+    "MtsaConfig",
+    "MtsaForSequenceClassification",
+    "MtsaForSequencePairClassification",
+    "MtsaForTokenClassification",
+    "MtsaPairConfig",
+    "MtsaTaggerConfig",
+]
 
 AutoConfig.register(MtsaConfig.model_type, MtsaConfig, exist_ok=True)
 AutoConfig.register(MtsaPairConfig.model_type, MtsaPairConfig, exist_ok=True)
+AutoConfig.register(MtsaTaggerConfig.model_type, MtsaTaggerConfig, exist_ok=True)
+AutoModelForTokenClassification.register(MtsaTaggerConfig, MtsaForTokenClassification, exist_ok=True)
 AutoModelForSequenceClassification.register(MtsaConfig, MtsaForSequenceClassification, exist_ok=True)
 AutoModelForSequenceClassification.register(MtsaPairConfig, MtsaForSequencePairClassification, exist_ok=True)

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtsa.training.recipe import toml_value
+from mtsa.training.recipe_files import toml_value
 from mtsa.training.run import Bar, run_recipe
 from mtsa.training.start import make
 
 if TYPE_CHECKING:
-    from mtsa.inference.predictor import Predictor
+    from mtsa.inference.opening import AnyPredictor
 
 
 def train(
@@ -25,13 +25,13 @@ def train(
     seed: int | None = None,
     settings: dict[str, Any] | None = None,
     **data: Any,
-) -> Predictor:
+) -> AnyPredictor:
     """Train a model and give it ready for use; a run that was stopped goes on.
 
     Args:
         recipe: name or file of a recipe; None for settings by the size of the data.
         out: run folder.
-        task: "classification", "regression", "pair" or "similarity".
+        task: "classification", "regression", "pair", "similarity", "tagging" or "srl".
         vectors: word vectors, GloVe text, .gz or .zip.
         encoder: name of the context encoder.
         seed: of everything random.
@@ -55,15 +55,15 @@ def train(
     return load(out)
 
 
-def load(folder: str | Path) -> Predictor:
+def load(folder: str | Path) -> AnyPredictor:
     """Open a run folder: `load(folder).predict(texts)`, `.evaluate(file)`.
 
     Raises:
         InputError (a ValueError): it is none, or a file of it is missing or was changed.
     """
-    from mtsa.inference.predictor import Predictor
+    from mtsa.inference.opening import open_predictor
 
-    return Predictor.load(folder)
+    return open_predictor(folder)
 
 
 @contextmanager

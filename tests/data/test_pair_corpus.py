@@ -15,7 +15,7 @@ from mtsa.data import readers
 
 @pytest.fixture(scope="module")
 def parts():
-    layout = corpus_layout("corpus:entailment", paired=True)
+    layout = corpus_layout("corpus:entailment", "pair")
     files = corpus_files("corpus:entailment").items()
     return {part: readers.read(path, layout, paired=True).items for part, path in files}
 

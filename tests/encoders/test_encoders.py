@@ -11,6 +11,9 @@ from mtsa.masks import NoSelf, Window
 SMALL = {
     "mtsa": {"head_dim": 5},
     "stacked_mtsa": {"width": 12, "heads": 2, "hidden": 17},
+    "stacked_multihead": {"width": 12, "heads": 2, "hidden": 17},
+    "stacked_bilstm": {"width": 12, "hidden": 17},
+    "stacked_multi_cnn": {"width": 12, "hidden": 17, "channels": 5},
     "bilstm": {"width": 5},
     "bigru": {"width": 5},
     "multi_cnn": {"channels": 5},
@@ -285,7 +288,7 @@ def test_a_stacked_layer_feeds_forward_first_and_normalises_after():
     h = encoder.enter.linear(x)
     fed = layer.narrow.linear(layer.widen.linear(h).relu())
     h = torch.nn.functional.layer_norm(h + fed, (12,))
-    h = torch.nn.functional.layer_norm(h + layer.attention(h, keep), (12,))
+    h = torch.nn.functional.layer_norm(h + layer.context(h, keep), (12,))
     torch.testing.assert_close(encoder(x, keep), h)
 
 

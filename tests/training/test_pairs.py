@@ -15,7 +15,7 @@ from mtsa.cli import app
 from mtsa.data.source import InputError
 from mtsa.inference.attention import attention_maps, draw_attention
 from mtsa.training.prepare import prepare
-from mtsa.training.recipe import make_recipe
+from mtsa.training.recipe_files import make_recipe
 from mtsa.training.run import padding_share, run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.trainer import RecipeTrainer
@@ -187,7 +187,7 @@ def test_padding_of_pairs_counts_the_groups(tmp_path):
     total = sum(len(row) for row in (*part.rows, *part.pairs))
     count = len(part)
     assert padding_share(part, batches) == pytest.approx(1 - total / (count * 2 + count * 10))
-    assert torch.equal(part.chosen([1]).labels, part.labels[1:2])
+    assert torch.equal(part.batch([1])["labels"], part.labels[1:2])
 
 
 def test_sentences_as_labels_are_noticed_though_each_stands_three_times(tmp_path):

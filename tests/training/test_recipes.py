@@ -10,7 +10,8 @@ import mtsa.training
 from mtsa.data.examples import Layout
 from mtsa.data.source import InputError
 from mtsa.encoders import build_encoder
-from mtsa.training.recipe import Recipe, load_recipe, make_recipe, named_recipes, to_toml
+from mtsa.training.recipe import Recipe
+from mtsa.training.recipe_files import load_recipe, make_recipe, named_recipes, to_toml
 from mtsa.training.start import make
 
 
@@ -57,7 +58,18 @@ WRONG = {
     "float for int": ({"training": {"batch": 2.5}}, [], "training.batch is 2.5"),
     "no section": ({"training": 3}, [], r"training must be a section \[training\]"),
     "optimizer": ({"training": {"optimizer": "adma"}}, [], 'did you mean "adam"'),
-    "task": ({"task": "tagging"}, [], 'task is "tagging"'),
+    "task": ({"task": "taging"}, [], 'task is "taging"; did you mean "tagging"'),
+    "unread by taggers": ({"task": "tagging", "model": {"hidden": 7}}, [], "model.hidden is not read by task tagging"),
+    "unread by others": ({"model": {"smoothing": 0.1}}, [], "model.smoothing is not read by task classification"),
+    "flag without roles": ({"task": "tagging", "model": {"flag": 7}}, [], "model.flag is not read by task tagging"),
+    "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"it takes no \[pretrained\] model"),
+    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests are further test files"),
+    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "b/x.csv"]}}, [], "of different names"),
+    "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
+    "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a text"),
+    "halving": ({"training": {"schedule": "linear", "halve_at": [3]}}, [], "halve_at is read by a constant schedule alone"),
+    "halving at 0": ({"training": {"halve_at": [0]}}, [], r"training.halve_at is \[0\]; it must be steps above 0"),
+    "epsilon": ({"training": {"epsilon": 0.0}}, [], "training.epsilon is 0.0"),
     "range": ({"model": {"dropout": 1.0}}, [], "model.dropout is 1.0; it must be at least 0 and below 1"),
     "encoder name": ({"encoder": {"name": "mtas"}}, [], 'encoder "mtas" is unknown; did you mean "mtsa"'),
     "encoder option": ({"encoder": {"name": "bilstm", "heads": 2}}, [], 'encoder "bilstm" has no option "heads"'),

@@ -12,7 +12,7 @@ import torch
 
 from mtsa.training import checkpoints
 from mtsa.training.folder import open_run
-from mtsa.training.recipe import to_toml
+from mtsa.training.recipe_files import to_toml
 from tests.workbench import sentences, small_recipe, write_csv
 
 STEPS = {"epochs": 6, "evaluate_every": 7, "batch": 16}  # 9 steps an epoch: most checkpoints are in the middle of one

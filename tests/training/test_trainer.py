@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
+from mtsa.training.parts import SentencePart
 from mtsa.training.prepare import prepare
-from mtsa.training.recipe import Vectors
+from mtsa.training.recipe import Training, Vectors
 from mtsa.training.split import read_split
 from mtsa.training.trainer import LengthBatches, RecipeTrainer, make_optimizer
 from tests.workbench import COLOURS, glove, sentences, small_recipe, write_csv
@@ -29,7 +30,6 @@ def trainer(data, folder, vectors=None, **training):
         parts["train"],
         parts["dev"],
         known=prepared.inputs.known,
-        labels=prepared.labels,
         folder=folder,
     )
 
@@ -57,9 +57,9 @@ def test_words_of_the_file_make_a_part_of_each_step_and_others_all_of_it(rate, d
     moved = {}
     for part in (1.0, rate):
         found = trainer(data, tmp_path, {"file": str(file), "rate": part}, steps=1)
-        before = found.classifier.words.tuned.detach().clone()
+        before = found.own.words.tuned.detach().clone()
         found.train()
-        moved[part] = found.classifier.words.tuned.detach() - before
+        moved[part] = found.own.words.tuned.detach() - before
     known = torch.zeros(len(before), dtype=torch.bool)
     known[found.known] = True
     assert int(known.sum()) == len(COLOURS)
@@ -93,9 +93,11 @@ def test_every_epoch_has_its_own_batches_and_every_process_its_share(data, tmp_p
         epochs.append([batch["input_ids"].tolist() for batch in loader])
     assert epochs[0] == epochs[2]
     assert epochs[0] != epochs[1]
-    lengths = [number % 7 + 1 for number in range(101)]
-    whole = list(LengthBatches(lengths, 10, 3, 0, 1))
-    shares = [list(LengthBatches(lengths, 10, 3, rank, 3)) for rank in range(3)]
-    for batch, *parts in zip(whole, *shares, strict=True):
-        assert sorted(batch) == sorted(number for part in parts for number in part)
-        assert all(parts)
+    part = SentencePart([[1] * (number % 7 + 1) for number in range(101)], torch.zeros(101), [])
+    for training in (Training(batch=10), Training(batch_tokens=60)):
+        whole = list(LengthBatches(part, training, 3, 0, 1))
+        assert sorted(number for batch in whole for number in batch) == list(range(101))
+        shares = [list(LengthBatches(part, training, 3, rank, 3)) for rank in range(3)]
+        for batch, *parts in zip(whole, *shares, strict=True):
+            assert sorted(batch) == sorted(number for part in parts for number in part)
+            assert all(parts)

@@ -17,7 +17,7 @@ from mtsa.models.pretrained import longest_text, predicts_tokens
 from mtsa.training import pretrain as pretraining
 from mtsa.training.prepare import prepare
 from mtsa.training.pretrain import Setting, pretrain
-from mtsa.training.recipe import load_recipe, make_recipe
+from mtsa.training.recipe_files import load_recipe, make_recipe
 from mtsa.training.run import run_recipe, sources_of
 from mtsa.training.split import read_split
 from mtsa.training.start import make
@@ -110,16 +110,14 @@ def test_the_auxiliary_loss_is_that_of_the_language_model(gpt, data):
     recipe = recipe_for(data, gpt)
     prepared = prepare(recipe, read_split(recipe))
     model = prepared.model().eval()
-    part = prepared.parts["train"].chosen([0, 1, 2])
-    from mtsa.data.batches import tensors
-
-    inputs = tensors(part.rows, part.pairs)
-    joint = model(**inputs, labels=part.labels).loss
+    part = prepared.parts["train"]
+    inputs = part.batch([0, 1, 2])
+    joint = model(**inputs).loss
     model.config.language = 0.0
-    plain = model(**inputs, labels=part.labels).loss
+    plain = model(**inputs).loss
     whole = AutoModelForCausalLM.from_pretrained(gpt).eval()
     total, count = 0.0, 0
-    for row in (*part.rows, *part.pairs):
+    for row in (*part.rows[:3], *part.pairs[:3]):
         ids = torch.tensor([row])
         if len(row) > 1:
             total += whole(input_ids=ids, labels=ids).loss.item() * (len(row) - 1)

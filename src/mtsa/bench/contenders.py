@@ -162,6 +162,10 @@ class EncoderLayer(nn.Module):
 _ENCODERS: dict[str, Callable[[int], dict[str, int]]] = {
     "mtsa": lambda width: {"head_dim": width // 2},
     "stacked_mtsa": lambda width: {"width": width, "heads": 2, "hidden": 4 * width, "layers": 1},
+    **{
+        name: lambda width: {"width": width, "hidden": 4 * width, "layers": 1}
+        for name in ("stacked_multihead", "stacked_bilstm", "stacked_multi_cnn")
+    },
     "bilstm": lambda width: {"width": width // 2},
     "bigru": lambda width: {"width": width // 2},
     "multi_cnn": lambda width: {"channels": width // 3},

@@ -21,7 +21,7 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] 
     from importlib import resources
 
     from mtsa.names import nearest
-    from mtsa.training.recipe import named_recipes
+    from mtsa.training.recipe_files import named_recipes
 
     known = named_recipes()
     if name is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from .inputs import STDIN, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import adder, bar, fail, refusing
+from .tag import tag
 
 if TYPE_CHECKING:
     from mtsa.data.examples import Example
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Write = Callable[[Example, Prediction], None]
 
-_STDIN = Path("standard input")
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
 
@@ -34,10 +34,14 @@ def add_work(app: typer.Typer) -> None:
 
 def train(
     recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification, regression, pair or similarity.")] = None,
-    train: Annotated[str | None, typer.Option(help='Training file, or "corpus:questions", "corpus:entailment".')] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification, regression, pair, similarity, tagging or srl (semantic roles).")
+    ] = None,
+    train: Annotated[
+        str | None, typer.Option(help='Training file, or "corpus:questions", "corpus:entailment", "corpus:roles".')
+    ] = None,
     dev: Annotated[str | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
-    test: Annotated[str | None, typer.Option(help="Test file, evaluated once at the end.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Test file, evaluated once at the end; repeatable.")] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -58,7 +62,8 @@ def train(
     """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
     from mtsa.training.start import make, start
 
-    data = given(train=train, dev=dev, test=test, text_column=text_column, label_column=label_column)
+    first, further = (test[0], test[1:]) if test else (None, [])
+    data = given(train=train, dev=dev, test=first, tests=further or None, text_column=text_column, label_column=label_column)
     data |= given(pair_column=pair_column, format=format, encoding=encoding, delimiter=delimiter)
     if out is None:
         fail("name the folder for the run with --out, such as --out runs/first")
@@ -87,24 +92,21 @@ def evaluate(
         Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run folder when left out.")
     ] = None,
 ) -> None:
-    """Accuracy, macro-F1, a table of the classes and a picture of the confusions."""
+    """Figures on a file with answers: accuracy or F1, a table of the classes or labels, a picture of the confusions."""
     from mtsa.inference.confusion import draw_confusion
+    from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
     from mtsa.scoring.classification import ClassificationScore
     from mtsa.training.report import figures_table
 
     with refusing():
-        predictor = Predictor.load(run)
-        reading = {
-            "text_column": text_column,
-            "pair_column": pair_column,
-            "label_column": label_column,
-            "delimiter": delimiter,
-        }
+        predictor = open_predictor(run)
+        reading = given(text_column=text_column, pair_column=pair_column, label_column=label_column, delimiter=delimiter)
+        reading |= given(format=format, encoding=encoding)
+        if isinstance(predictor, Predictor):
+            reading["say"] = lambda remark: typer.echo(remark, err=True)
         with adder(None, "evaluating") as tick:
-            score = predictor.evaluate(
-                data, tick, lambda remark: typer.echo(remark, err=True), format=format, encoding=encoding, **reading
-            )
+            score = predictor.evaluate(data, tick, **reading)
     if as_json:
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
     else:
@@ -127,17 +129,28 @@ def predict(
     submission: Annotated[
         bool, typer.Option("--submission", help="Write pairID and gold_label, as the MultiNLI test sites take them.")
     ] = False,
+    predicates: Annotated[
+        str | None, typer.Option(help='Of roles: "given" for those in the file, or words of the text, separated by commas.')
+    ] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
 ) -> None:
-    """Labels with probabilities, or numbers, for a text, a file or standard input; in the order of the input."""
+    """Labels with probabilities, numbers, tags or semantic roles, for a text, a file or standard input; in its order."""
+    from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
 
     with refusing():
-        predictor = Predictor.load(run)
+        predictor = open_predictor(run)
+        if not isinstance(predictor, Predictor):
+            if pair is not None or submission or pair_column is not None or delimiter is not None:
+                fail("--pair, --pair-column, --delimiter and --submission are not for a tagger; leave them out")
+            tag(predictor, source, predicates, out, given(text_column=text_column, format=format, encoding=encoding))
+            return
+        if predicates is not None:
+            fail("--predicates is for models of semantic roles; leave it out")
         columns = {"text_column": text_column, "pair_column": pair_column}
         reading = {**columns, "format": format, "encoding": encoding, "delimiter": delimiter}
         examples = _examples(predictor, source, pair, encoding, reading)
@@ -183,7 +196,7 @@ def embed(
     with refusing():
         predictor = Predictor.load(run)
         if source == "-":
-            texts: Iterator[str] = (text.strip() for _, text in _standard_lines(encoding or "utf-8"))
+            texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))
         else:
             texts = predictor.texts(source, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
         count = 0
@@ -209,36 +222,16 @@ def _examples(
     from mtsa.data.readers import ENDINGS
 
     ending = Path(source).suffix.lower()
-    if pair is not None and (source == "-" or _exists(source)):
+    if pair is not None and (source == "-" or exists(source)):
         fail("--pair goes with a text; a file and standard input hold both texts of a pair themselves")
     if source == "-":
-        return _standard_input(predictor, encoding or "utf-8")
+        return (predictor.on_line(text, STDIN, number) for number, text in standard_lines(encoding or "utf-8"))
     if source.strip() and pair is None:
-        if is_corpus(source) or ending in (*ENDINGS, ".txt") or _exists(source):
+        if is_corpus(source) or ending in (*ENDINGS, ".txt") or exists(source):
             return predictor.examples(source, **reading)
-        if " " not in source and (os.sep in source or 2 <= len(ending) <= 6):
-            fail(f'"{source}" looks like a file, but there is none; a text of one word needs a space or no dot')
+        looks_like_file(source)
     _check_pair(predictor, pair)
     return [Example(source, None, 1, pair)]
-
-
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except OSError:  # longer than a file name can be
-        return False
-
-
-def _standard_input(predictor: Predictor, encoding: str) -> Iterator[Example]:
-    for number, text in _standard_lines(encoding):
-        yield predictor.on_line(text, _STDIN, number)
-
-
-def _standard_lines(encoding: str) -> Iterator[tuple[int, str]]:
-    from mtsa.data.source import decode
-
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        yield number, decode(raw, encoding, _STDIN, number).rstrip("\r\n")
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from mtsa.data.examples import Layout
 from mtsa.names import nearest
 
 _PREFIX = "corpus:"
-NAMES = ("questions", "entailment")
-_PAIRS = ("entailment",)
+NAMES = ("questions", "entailment", "roles")
+_PAIRS, _ROLES = ("entailment",), ("roles",)
 
 
 def is_corpus(name: str) -> bool:
@@ -28,15 +28,25 @@ def corpus_files(name: str) -> dict[str, Path]:
     if plain not in NAMES:
         raise ValueError(f'corpus "{plain}" is unknown; {nearest(plain, NAMES)}')
     folder = Path(str(resources.files("mtsa.corpora"))) / plain
-    return {part: folder / f"{part}.tsv" for part in ("train", "dev", "test")}
+    ending = "props" if plain in _ROLES else "tsv"
+    return {part: folder / f"{part}.{ending}" for part in ("train", "dev", "test")}
 
 
-def corpus_layout(name: str, *, paired: bool) -> Layout:
-    """How the files of a corpus are read: columns `label` and `text`, and `pair` where there are two texts.
+def corpus_layout(name: str, task: str) -> Layout:
+    """How the files of a corpus are read: columns `label` and `text`, and `pair` where there are two texts; or props.
 
     Raises:
-        ValueError: pairs are wanted of a corpus of single texts, or the other way round.
+        ValueError: the task is none of this corpus.
     """
-    if paired != (name.removeprefix(_PREFIX) in _PAIRS):
-        raise ValueError(f"{name} holds {'single texts' if paired else 'pairs of texts: add --task pair'}")
-    return Layout(format="tsv", encoding="utf-8", pair_column="pair" if paired else "")
+    plain = name.removeprefix(_PREFIX)
+    tasks: tuple[str, ...] = ("classification", "regression")
+    holds = "single texts"
+    if plain in _PAIRS:
+        tasks, holds = ("pair", "similarity"), "pairs of texts"
+    elif plain in _ROLES:
+        tasks, holds = ("srl",), "semantic roles"
+    if task not in tasks:
+        raise ValueError(f"{name} holds {holds}: add --task {tasks[0]}")
+    if plain in _ROLES:
+        return Layout(format="props")
+    return Layout(format="tsv", encoding="utf-8", pair_column="pair" if plain in _PAIRS else "")

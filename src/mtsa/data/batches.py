@@ -10,17 +10,40 @@ _POOL = 50  # batches that are sorted by length together; more sorts better and 
 LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
 
 
-def shuffled_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int) -> list[list[int]]:
-    """One epoch: every example once, in batches of like length, in random order."""
+def shuffled_batches(lengths: Sequence[int], size: int, *, tokens: int = 0, seed: int, epoch: int) -> list[list[int]]:
+    """One epoch: every example once, in batches of like length, in random order.
+
+    Args:
+        lengths: words of each example.
+        size: examples of a batch.
+        tokens: words of a batch, padding included, in the place of `size`; 0: as `size` says. The batches of all epochs are
+            then the same, in another order, so that there are as many of them.
+        seed: of the order.
+        epoch: another order each.
+    """
     generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    order = torch.randperm(len(lengths), generator=generator).tolist()
+    if tokens:
+        size = max(1, round(tokens * len(lengths) / max(1, sum(lengths))))  # on average
+        order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
+    else:
+        order = torch.randperm(len(lengths), generator=generator).tolist()
     batches: list[list[int]] = []
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
-        batches += [pool[first : first + size] for first in range(0, len(pool), size)]
-    if len(batches) > 1 and len(batches[-1]) < min(size, LEAST):
+        batches += _filled(pool, lengths, tokens) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
+    if not tokens and len(batches) > 1 and len(batches[-1]) < min(size, LEAST):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _filled(pool: list[int], lengths: Sequence[int], tokens: int) -> list[list[int]]:
+    """Batches of examples that come shortest first, as many in each as fit into so many words with padding."""
+    batches: list[list[int]] = []
+    for number in pool:
+        if not batches or (len(batches[-1]) + 1) * lengths[number] > tokens:
+            batches.append([])
+        batches[-1].append(number)
+    return batches
 
 
 def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:

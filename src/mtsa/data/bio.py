@@ -45,3 +45,9 @@ def may_follow(before: str | None, after: str) -> bool:
     if not after.startswith(INSIDE):
         return True
     return before is not None and before != OUTSIDE and before[2:] == after[2:]
+
+
+def is_bio(tags: Iterable[str]) -> bool:
+    """Whether these names are O and B- or I- of labels, and not something else (such as parts of speech)."""
+    names = set(tags)
+    return OUTSIDE in names and all(tag == OUTSIDE or (tag[:2] in (BEGIN, INSIDE) and len(tag) > 2) for tag in names)

@@ -24,6 +24,7 @@ class Frame:
     predicate: int  # place of the word
     lemma: str
     spans: tuple[Span, ...]
+    part_of_speech: str = ""  # of the predicate's word, where the file tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,16 @@ class RoleSentence:
     words: tuple[str, ...]
     frames: tuple[Frame, ...]
     line: int  # where it begins in its file
+
+    @property
+    def texts(self) -> tuple[str]:
+        """Its words as one text."""
+        return (" ".join(self.words),)
+
+    @property
+    def label(self) -> str:
+        """All of its frames as one text: what tells two sentences of the same words apart."""
+        return repr(self.frames)
 
 
 @dataclass(frozen=True, slots=True)

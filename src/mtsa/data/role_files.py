@@ -20,7 +20,7 @@ from .props import Block, blocks, column_spans, props_lines, read_props
 from .source import InputError, at, lines
 
 FORMATS = ("props", "propbank", "jsonl")
-_FIXED, _WORD, _LEMMA, _ROLESET = 8, 3, 6, 7  # columns of PropBank before the roles, and three of them
+_FIXED, _WORD, _SPEECH, _LEMMA, _ROLESET = 8, 3, 4, 6, 7  # columns of PropBank before the roles, and four of them
 
 
 def read_roles(path: Path, *, words: Path | None = None, format: str = "auto") -> list[RoleSentence]:
@@ -72,8 +72,15 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
     if len(places) != len(columns):
         raise at(path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one")
     # Of a predicate of several words, the roleset may stand at another one than the (V*).
-    frames = [Frame(place, block[place][1][_LEMMA], spans) for place, spans in zip(places, columns, strict=True)]
+    frames = [
+        Frame(place, block[place][1][_LEMMA], spans, _known(block[place][1][_SPEECH]))
+        for place, spans in zip(places, columns, strict=True)
+    ]
     return RoleSentence(tuple(fields[_WORD] for _, fields in block), tuple(frames), block[0][0])
+
+
+def _known(cell: str) -> str:
+    return "" if cell == "-" else cell
 
 
 def _json(path: Path) -> Iterator[RoleSentence]:
@@ -128,8 +135,8 @@ def _json_frame(frame: Any, count: int, path: Path, number: int) -> Frame:
         if any(span.start <= place <= span.end for span in spans):
             raise at(path, number, f"the predicate {place} stands inside one of its own roles")
         spans = sorted([*spans, Span(place, place, VERB)])
-    lemma = frame.get("lemma") or "-"
-    return Frame(place, str(lemma), tuple(spans))
+    lemma, speech = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech"))
+    return Frame(place, lemma or "-", tuple(spans), speech)
 
 
 def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
@@ -154,6 +161,7 @@ def as_json(sentence: RoleSentence) -> dict[str, Any]:
             "predicate": frame.predicate,
             "lemma": frame.lemma,
             "roles": [[span.label, span.start, span.end] for span in frame.spans],
+            **({"part_of_speech": frame.part_of_speech} if frame.part_of_speech else {}),
         }
         for frame in sentence.frames
     ]
@@ -163,7 +171,8 @@ def as_json(sentence: RoleSentence) -> dict[str, Any]:
 def _propbank_lines(sentences: Iterable[RoleSentence]) -> Iterator[str]:
     for number, sentence in enumerate(sentences):
         rows = [row.split("\t") for row in props_lines([sentence])][:-1]
+        speech = {frame.predicate: frame.part_of_speech or "-" for frame in sentence.frames}
         for place, (word, (lemma, *roles)) in enumerate(zip(sentence.words, rows, strict=True)):
-            roleset = "-" if lemma == "-" else f"{lemma}.01"
-            yield "\t".join(["-", str(number), str(place), word, "-", "-", lemma, roleset, *roles])
+            roleset = "-" if place not in speech else f"{lemma}.01"
+            yield "\t".join(["-", str(number), str(place), word, speech.get(place, "-"), "-", lemma, roleset, *roles])
         yield ""

@@ -10,7 +10,7 @@ from tokenizers import Encoding, Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.normalizers import NFC, Lowercase, Replace
 from tokenizers.normalizers import Sequence as NormalizerSequence
-from tokenizers.pre_tokenizers import Split
+from tokenizers.pre_tokenizers import Split, WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import WordLevelTrainer
 
@@ -28,18 +28,20 @@ PATTERN = (
     r"|[^\w\s]"
 )
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00b4": "'"}
+_STRAIGHT = str.maketrans(_QUOTES)
 
 
-def word_tokenizer(words: Sequence[str] = (), *, paired: bool = False) -> Tokenizer:
+def word_tokenizer(words: Sequence[str] = (), *, paired: bool = False, spaced: bool = False) -> Tokenizer:
     """The tokeniser with numbers for these words, in order, after the special ones.
 
-    With `paired`, two texts given at once come one after the other, told apart by their type numbers 0 and 1.
+    With `paired`, two texts given at once come one after the other, told apart by their type numbers 0 and 1. With `spaced`,
+    words are what stands between spaces, as in tagged sentences.
     """
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *words))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
     replaced = [Replace(typed, plain) for typed, plain in _QUOTES.items()]
     tokenizer.normalizer = NormalizerSequence([NFC(), *replaced, Lowercase()])
-    tokenizer.pre_tokenizer = Split(Regex(PATTERN), "removed", invert=True)
+    tokenizer.pre_tokenizer = WhitespaceSplit() if spaced else Split(Regex(PATTERN), "removed", invert=True)
     return own_signs(tokenizer, paired=True) if paired else tokenizer
 
 
@@ -58,9 +60,9 @@ def own_signs(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
     return tokenizer
 
 
-def count_words(texts: Iterable[str], *, least: int = 1) -> list[str]:
+def count_words(texts: Iterable[str], *, least: int = 1, spaced: bool = False) -> list[str]:
     """The words that occur at least that often, the most frequent first."""
-    tokenizer = word_tokenizer()
+    tokenizer = word_tokenizer(spaced=spaced)
     trainer = WordLevelTrainer(vocab_size=2**31 - 1, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL))
     tokenizer.train_from_iterator(texts, trainer)
     numbers = tokenizer.get_vocab()
@@ -70,6 +72,11 @@ def count_words(texts: Iterable[str], *, least: int = 1) -> list[str]:
 @functools.cache
 def _one_word() -> re.Pattern[str]:
     return re.compile(PATTERN)
+
+
+def is_spaced_word(word: str) -> bool:
+    """Whether the tokeniser for words between spaces can make this very word."""
+    return word == word.lower() and word.split() == [word]
 
 
 def is_word(word: str) -> bool:
@@ -89,6 +96,26 @@ def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[lis
         for encoding in found
     ]
     return cut, sum(len(encoding.ids) > limit for encoding in found)
+
+
+def word_numbers(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The number of each word of sentences that come in words, by a tokeniser for words between spaces."""
+    found = tokenizer.encode_batch_fast([list(words) for words in sentences], is_pretokenized=True)
+    rows = [encoding.ids for encoding in found]
+    assert all(len(row) == len(words) for row, words in zip(rows, sentences, strict=True))
+    return rows
+
+
+def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words of running text, for a tokeniser of words between spaces.
+
+    A piece between spaces that it knows stays whole; any other is split as running text is ("plan." -> "plan", ".").
+    """
+    words: list[str] = []
+    for piece in text.split():
+        known = tokenizer.token_to_id(tokenizer.normalizer.normalize_str(piece)) is not None
+        words += [piece] if known else _one_word().findall(piece.translate(_STRAIGHT)) or [piece]
+    return words
 
 
 def kept_places(encoding: Encoding, limit: int) -> list[int]:

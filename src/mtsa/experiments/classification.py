@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.training.folder import MANIFEST
-from mtsa.training.recipe import Recipe, make_recipe, to_toml
+from mtsa.training.recipe import Recipe
+from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
 from mtsa.training.several import folds_of
 from mtsa.training.split import Split, check_there, read_split, repeated

@@ -21,9 +21,9 @@ from mtsa.files import write_json
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.inputs import MODEL_FILES
 from mtsa.training.prepare import number_examples
-from mtsa.training.recipe import Recipe, make_recipe, to_toml
+from mtsa.training.recipe import Recipe
+from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
-from mtsa.training.score import part_answers, score_part, score_where
 from mtsa.training.split import Split, check_there, cut, repeated
 from mtsa.training.start import make
 
@@ -214,19 +214,18 @@ def _evaluate(folder: Path, split: Split, tests: dict[str, list[Example]]) -> di
     every = [example for examples in tests.values() for example in examples]
     train, _ = number_examples(run.recipe, run.tokenizer, run.labels, split.train)
     part, _ = number_examples(run.recipe, run.tokenizer, run.labels, every)
-    learnt = score_part(part_answers(run.model, train), train, run.labels).as_json()["accuracy"]
-    found = part_answers(run.model, part)
-    whole = score_part(found, part, run.labels).as_json()
+    learnt = train.score(train.answers(run.model)).as_json()["accuracy"]
+    found = part.answers(run.model)
+    whole = part.score(found).as_json()
     kept = {key: value for key, value in whole.items() if not isinstance(value, list)}
     known = repeated(dataclasses.replace(split, test=every))
     if any(known) and not all(known):
-        unseen = score_where(found, part, run.labels, [not there for there in known]).as_json()
+        unseen = part.score(found, [place for place, there in enumerate(known) if not there]).as_json()
         kept["unseen"] = {key: value for key, value in unseen.items() if not isinstance(value, list)}
     kept["parts"] = {}
     start = 0
     for name, examples in tests.items():
-        inside = [start <= place < start + len(examples) for place in range(len(every))]
-        figures = score_where(found, part, run.labels, inside).as_json()
+        figures = part.score(found, range(start, start + len(examples))).as_json()
         kept["parts"][name] = {"accuracy": figures["accuracy"], "count": figures["count"]}
         start += len(examples)
     return {"train": learnt, "test": kept}

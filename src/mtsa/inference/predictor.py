@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,13 +16,14 @@ from mtsa.data import readers, tokens
 from mtsa.data.examples import Example, Layout
 from mtsa.data.source import InputError, at, lines
 from mtsa.models.answers import sentence_vectors
+from mtsa.models.sentence import SentenceModel
 from mtsa.training.folder import Run, open_run
-from mtsa.training.prepare import Part, number_examples
-from mtsa.training.score import PartScore, part_answers, score_part
+from mtsa.training.parts import SentencePart
+from mtsa.training.prepare import number_examples
+from mtsa.training.score import PartScore
 
-_CHUNK = 4096  # texts that are sorted by length and answered together
+from .chunks import chunks
 
-T = TypeVar("T")
 Text = str | tuple[str, str]
 """What a model is asked about: a text, or a pair of them."""
 
@@ -50,7 +50,9 @@ class Predictor:
     """
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        if not isinstance(run.model, SentenceModel):
+            raise InputError(f"{run.folder} holds a tagger; open it with mtsa.load")
+        self.run, self.model = run, run.model
         self.labels = run.labels
 
     @classmethod
@@ -70,14 +72,14 @@ class Predictor:
         """Answers to texts one by one, in order, without ever holding all of them; `tick` hears how many were done."""
         if isinstance(texts, str):
             raise InputError("predict takes a list of texts; put brackets around a single one: predict([text])")
-        for chunk in _chunks(texts):
-            yield from self._predictions(part_answers(self.run.model, self.part(chunk), tick))
+        for chunk in chunks(texts):
+            yield from self._predictions(self.part(chunk).answers(self.model, tick))
 
     def stream_examples(
         self, examples: Iterable[Example], tick: Callable[[int], None] = lambda count: None
     ) -> Iterator[tuple[Example, Prediction]]:
         """Each example with its answer, in order, without ever holding all of them."""
-        for chunk in _chunks(examples):
+        for chunk in chunks(examples):
             yield from zip(chunk, self.stream([_asked(example) for example in chunk], tick), strict=True)
 
     def embed(self, texts: Iterable[str]) -> Tensor:
@@ -88,15 +90,15 @@ class Predictor:
         """Vectors [some, D] of texts, in order, without ever holding all of them; `tick` hears how many were done."""
         if isinstance(texts, str):
             raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
-        for chunk in _chunks(texts):
+        for chunk in chunks(texts):
             _check_texts(chunk, paired=False)
             rows, _ = tokens.numbers(self.run.tokenizer, chunk, self.run.recipe.tokens.longest)
-            yield sentence_vectors(self.run.model, rows, tick)
+            yield sentence_vectors(self.model, rows, tick)
 
     @property
     def width(self) -> int:
         """Of a sentence vector."""
-        width: int = self.run.model.encoder.out_dim
+        width: int = self.model.encoder.out_dim
         return width
 
     def evaluate(
@@ -126,7 +128,7 @@ class Predictor:
         part, cut_off = number_examples(recipe, self.run.tokenizer, self.labels, examples.items)
         if cut_off:
             say(f"{path.name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
-        return score_part(part_answers(self.run.model, part, tick), part, self.labels)
+        return part.score(part.answers(self.model, tick))
 
     def examples(self, data: str | Path, **reading: Any) -> Iterator[Example]:
         """The texts of a file without need of labels: a table, an official layout, or one text on each line.
@@ -170,7 +172,7 @@ class Predictor:
         """The file that is meant, and how to read it: as in training, but a table tells its own format."""
         if is_corpus(str(data)):
             try:
-                return corpus_files(str(data))["test"], corpus_layout(str(data), paired=self.run.recipe.paired)
+                return corpus_files(str(data))["test"], corpus_layout(str(data), self.run.recipe.task)
             except ValueError as error:
                 raise InputError(str(error)) from None
         layout = dataclasses.replace(self.run.recipe.layout, phrases=False)
@@ -182,9 +184,9 @@ class Predictor:
 
     def __repr__(self) -> str:
         kind = f"{len(self.labels)} classes" if self.labels else "regression"
-        return f"Predictor({str(self.run.folder)!r}, encoder {self.run.model.config.encoder}, {kind})"
+        return f"Predictor({str(self.run.folder)!r}, encoder {self.model.config.encoder}, {kind})"
 
-    def part(self, texts: Sequence[Text]) -> Part:
+    def part(self, texts: Sequence[Text]) -> SentencePart:
         """Texts as numbers, without labels.
 
         Raises:
@@ -194,7 +196,7 @@ class Predictor:
         _check_texts(texts, paired)
         sides = [[text[side] for text in texts] for side in (0, 1)] if paired else [[str(text) for text in texts]]
         rows, *pairs = (tokens.numbers(self.run.tokenizer, side, limit)[0] for side in sides)
-        return Part(rows, torch.zeros(len(rows)), pairs[0] if pairs else None)
+        return SentencePart(rows, torch.zeros(len(rows)), self.labels, pairs[0] if pairs else None)
 
     def _check_labels(self, path: Path, examples: list[Example]) -> None:
         known = set(self.labels)
@@ -214,12 +216,6 @@ class Predictor:
         best = logits.argmax(-1).tolist()
         for row, number in zip(logits.softmax(-1).tolist(), best, strict=True):
             yield Prediction(self.labels[number], dict(zip(self.labels, row, strict=True)))
-
-
-def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    source = iter(items)
-    while chunk := list(itertools.islice(source, _CHUNK)):
-        yield chunk
 
 
 def _asked(example: Example) -> Text:

@@ -12,6 +12,7 @@ from torch import Tensor
 from mtsa.data import tokens
 from mtsa.data.batches import tensors
 from mtsa.data.source import InputError
+from mtsa.models.sentence import SentenceModel
 from mtsa.training.folder import copy_run, open_run
 
 
@@ -28,7 +29,10 @@ class SentenceModule(InputModule):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.run = open_run(folder)
-        self.model, self.tokenizer = self.run.model, self.run.tokenizer
+        if not isinstance(self.run.model, SentenceModel):
+            raise InputError(f"{folder} holds a tagger, which makes no sentence vectors")
+        self.model: SentenceModel = self.run.model
+        self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.longest or None
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **unused: Any) -> dict[str, Tensor]:

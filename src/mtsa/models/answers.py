@@ -11,23 +11,23 @@ from mtsa.data.batches import sorted_batches, tensors
 
 from .sentence import SentenceModel
 
-_TOKENS, _MOST = 4096, 256
+TOKENS, MOST = 4096, 256  # padded words and sentences of a batch
 
 Rows = Sequence[Sequence[int]]
 Tick = Callable[[int], None]
 
 
-def _silent(count: int) -> None:
-    pass
+def silent(count: int) -> None:
+    """Hears how many were done, and says nothing."""
 
 
-def answers(model: SentenceModel, rows: Rows, pairs: Rows | None = None, tick: Tick = _silent) -> Tensor:
+def answers(model: SentenceModel, rows: Rows, pairs: Rows | None = None, tick: Tick = silent) -> Tensor:
     """Scores [len(rows), C] of sentences given as word numbers, or of pairs with `pairs`; `tick` hears how many were done."""
     out = torch.zeros(len(rows), model.config.num_labels or 1)
     return _fill(out, model, rows, pairs, lambda inputs: model(**inputs).logits, tick)
 
 
-def sentence_vectors(model: SentenceModel, rows: Rows, tick: Tick = _silent) -> Tensor:
+def sentence_vectors(model: SentenceModel, rows: Rows, tick: Tick = silent) -> Tensor:
     """The vector [len(rows), D] of each sentence given as word numbers; `tick` hears how many were done."""
     out = torch.zeros(len(rows), model.encoder.out_dim)
 
@@ -44,7 +44,7 @@ def _fill(
     training = model.training
     model.eval()
     lengths = [max(map(len, both)) for both in zip(rows, pairs or rows, strict=True)]
-    for batch in sorted_batches(lengths, tokens=_TOKENS, most=_MOST):
+    for batch in sorted_batches(lengths, tokens=TOKENS, most=MOST):
         inputs = tensors([rows[number] for number in batch], None if pairs is None else [pairs[number] for number in batch])
         out[batch] = call({name: value.to(model.device) for name, value in inputs.items()}).float().cpu()
         tick(len(batch))

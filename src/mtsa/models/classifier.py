@@ -14,6 +14,7 @@ from mtsa.attention.activations import activation_function
 from mtsa.encoders.contract import Dense
 
 from .config import MtsaConfig
+from .context import real
 from .sentence import SentenceModel, shared_options
 
 
@@ -56,6 +57,6 @@ class MtsaForSequenceClassification(SentenceModel):
             return_dict: False for a tuple.
             unused: what other models' tokenisers add.
         """
-        keep = input_ids.ne(0) if attention_mask is None else attention_mask.bool()
+        keep = real(input_ids, attention_mask)
         read = self.sentences(input_ids, keep, language=labels is not None and self.config.language > 0)
         return self.answer(self.head(read.vectors), labels, read.language, return_dict)

@@ -15,6 +15,7 @@ from mtsa.attention.activations import activation_function
 from mtsa.encoders.contract import Dense
 
 from .config import MtsaPairConfig
+from .context import real
 from .grouping import in_groups, stacked
 from .sentence import SentenceModel, Sentences, shared_options
 
@@ -85,13 +86,13 @@ class MtsaForSequencePairClassification(SentenceModel):
         Raises:
             ValueError: there is no second sentence.
         """
-        keep = input_ids.ne(0) if attention_mask is None else attention_mask.bool()
+        keep = real(input_ids, attention_mask)
         if pair_ids is None:
             if token_type_ids is None:
                 raise ValueError("a pair model needs pair_ids, or token_type_ids that tell the second sentence from the first")
             input_ids, keep, pair_ids, other = split(input_ids, keep, token_type_ids)
         else:
-            other = pair_ids.ne(0) if pair_mask is None else pair_mask.bool()
+            other = real(pair_ids, pair_mask)
         read = self._read(*stacked(input_ids, keep, pair_ids, other), labels is not None and self.config.language > 0)
         first, second = read.vectors.chunk(2)  # [B, D] each
         return self.answer(self.head(first, second), labels, read.language, return_dict)

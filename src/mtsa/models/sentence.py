@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import Tensor
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from mtsa.encoders import build_encoder, find_encoder
-
 from .config import MtsaConfig
+from .context import ContextModel
 from .pooling import build_pooling
 from .pretrained import PretrainedVectors
-from .words import WordVectors
 
 
 @dataclass(frozen=True)
@@ -29,26 +26,14 @@ class Sentences:
     language: Tensor | None = None  # of a language model below: the sum of its losses, and over how many tokens, [2]
 
 
-class SentenceModel(PreTrainedModel):
+class SentenceModel(ContextModel):
     """The common part of the models; with one label a model predicts a number."""
 
     config_class: type[MtsaConfig] = MtsaConfig
-    base_model_prefix = "mtsa"
-    main_input_name = "input_ids"
 
     def __init__(self, config: MtsaConfig) -> None:
         super().__init__(config)
-        self.words: WordVectors | PretrainedVectors
-        if config.pretrained is None:
-            tuned, frozen = config.words
-            self.words = WordVectors(tuned, frozen, config.width)
-        else:
-            self.words = PretrainedVectors(config.pretrained)
-        self.encoder = build_encoder(config.encoder, config.width, **_with_dropout(config))
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Every layer starts as it was built; nothing is drawn again."""
 
     def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> Sentences:
         """A vector of each sentence, given numbers of words [B, N] and which of them are real.
@@ -84,9 +69,3 @@ class SentenceModel(PreTrainedModel):
 def shared_options(config: MtsaConfig) -> dict[str, Any]:
     """What pooling and head take from the configuration."""
     return {"activation": config.activation, "dropout": config.dropout}
-
-
-def _with_dropout(config: MtsaConfig) -> dict[str, Any]:
-    """The encoder's options; its dropout and activation are the model's unless it has its own."""
-    known = find_encoder(config.encoder).options
-    return {name: value for name, value in shared_options(config).items() if name in known} | config.encoder_options

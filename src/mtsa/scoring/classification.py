@@ -55,6 +55,10 @@ class ClassificationScore:
         ]
         return sum(there) / len(there) if there else 0.0
 
+    def curve(self) -> dict[str, float]:
+        """The figures to follow in training; `score` decides the best model."""
+        return {"score": self.accuracy, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
+
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {

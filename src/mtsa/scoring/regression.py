@@ -17,6 +17,10 @@ class RegressionScore:
     pearson: float
     count: int
 
+    def curve(self) -> dict[str, float]:
+        """The figures to follow in training; `score` decides the best model."""
+        return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson}
+
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return dict(vars(self))

@@ -13,34 +13,7 @@ from typing import Any
 
 from mtsa.data.frames import VERB, Frame, RoleSentence, arguments
 
-
-@dataclass
-class Counts:
-    """How many were right, answered and there."""
-
-    right: int = 0
-    answered: int = 0
-    there: int = 0
-
-    @property
-    def precision(self) -> float:
-        """Right ones among the answered; 0 where nothing was."""
-        return self.right / self.answered if self.answered else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Right ones among those that are there; 0 where there are none."""
-        return self.right / self.there if self.there else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Their harmonic mean."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
-
-    def as_json(self) -> dict[str, float]:
-        """The figures as plain values."""
-        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **vars(self)}
+from .counts import Counts
 
 
 @dataclass
@@ -51,6 +24,8 @@ class RoleScore:
     labels: dict[str, Counts] = field(default_factory=dict)
     frames: int = 0
     perfect: int = 0
+    predicates: Counts | None = None  # how well they were found, where somebody looked for them
+    verbs: RoleScore | None = None  # the same figures of verbs alone, where the file tells parts of speech
 
     @property
     def complete(self) -> float:
@@ -60,20 +35,39 @@ class RoleScore:
     def add(self, gold: Frame | None, answer: Frame | None) -> None:
         """Count one predicate: what is there, and what was answered."""
         truth, found = _counted(gold), _counted(answer)
-        shared = truth & found
-        for counter, name in ((shared, "right"), (found, "answered"), (truth, "there")):
-            for (label, _), count in counter.items():
-                for counts in (self.whole, self.labels.setdefault(label, Counts())):
-                    setattr(counts, name, getattr(counts, name) + count)
+        for key in truth | found:
+            for counts in (self.whole, self.labels.setdefault(key[0], Counts())):
+                counts.add(min(truth[key], found[key]), found[key], truth[key])
         if gold is not None:
             self.frames += 1
             self.perfect += truth == found and answer is not None
+
+    @property
+    def count(self) -> int:
+        """Frames."""
+        return self.frames
+
+    def curve(self) -> dict[str, float]:
+        """The figures to follow in training; `score` decides the best model."""
+        found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
+        return {"score": self.whole.f1, "f1": self.whole.f1, "complete": self.complete, **found}
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; labels by name."""
         whole = self.whole.as_json()
         labels = {label: self.labels[label].as_json() for label in sorted(self.labels)}
-        return {**whole, "complete": self.complete, "frames": self.frames, "perfect": self.perfect, "labels": labels}
+        told: dict[str, Any] = {
+            **whole,
+            "complete": self.complete,
+            "frames": self.frames,
+            "perfect": self.perfect,
+            "count": self.count,
+        }
+        if self.predicates is not None:
+            told["predicates"] = self.predicates.as_json()
+        if self.verbs is not None:
+            told["verbs"] = {key: value for key, value in self.verbs.as_json().items() if key != "labels"}
+        return {**told, "labels": labels}
 
 
 def _counted(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int, int], ...]]]:

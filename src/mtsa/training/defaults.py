@@ -38,9 +38,34 @@ def settings_for(examples: int, *, vectors: bool, pretrained: bool = False) -> S
     return {**(_WITH_VECTORS if vectors else {}), "training": dict(training)}
 
 
+_TAGGER: Sections = {
+    "tokens": {"longest": 256},
+    "model": {"dropout": 0.2, "smoothing": 0.1},
+    "training": {
+        "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "warmup": 200, "l2": 0.01, "clip": 1.0,
+        "patience": 0,
+    },
+}  # fmt: skip
+_TAGGER_SIZES = ((500, 60, 256), (2_000, 30, 512), (20_000, 12, 2048), (200_000, 6, 4096))
+"""(sentences at most, passes over them, words of a batch)"""
+
+
+def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
+    """The sections of a tagger's recipe for so many training sentences."""
+    epochs, words = next(((passes, words) for most, passes, words in _TAGGER_SIZES if sentences <= most), (3, 4096))
+    sections = {section: dict(values) for section, values in _TAGGER.items()}
+    sections["training"] |= {"epochs": epochs, "batch_tokens": words}
+    if vectors:
+        sections["vectors"] = {"rate": 0.3}
+    return sections
+
+
 _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
     "mtsa": {"head_dim": 150},
-    "stacked_mtsa": {},
+    "stacked_mtsa": {"layers": 4, "attention_dropout": 0.1},
+    "stacked_multihead": {"layers": 4, "attention_dropout": 0.1},
+    "stacked_bilstm": {"layers": 4},
+    "stacked_multi_cnn": {"layers": 4},
     "bilstm": {"width": 150},
     "bigru": {"width": 150},
     "multi_cnn": {"channels": 100},

@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerFast
 
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
-from mtsa.models.classifier import MtsaForSequenceClassification
-from mtsa.models.pair import MtsaForSequencePairClassification
+from mtsa.models.context import ContextModel
 from mtsa.models.quiet import quiet
-from mtsa.models.sentence import SentenceModel
 
 from .inputs import Inputs
-from .recipe import Recipe, load_recipe, to_toml
+from .prepare import MODELS, config_kind
+from .recipe import Recipe
+from .recipe_files import load_recipe, to_toml
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
@@ -34,7 +34,7 @@ class Run:
 
     folder: Path
     recipe: Recipe
-    model: SentenceModel
+    model: ContextModel
     tokenizer: Tokenizer
 
     @property
@@ -44,7 +44,7 @@ class Run:
         return [] if self.recipe.regression else [names[number] for number in range(len(names))]
 
 
-def write_run(folder: Path, recipe: Recipe, model: SentenceModel, inputs: Inputs, reports: dict[str, Any]) -> None:
+def write_run(folder: Path, recipe: Recipe, model: ContextModel, inputs: Inputs, reports: dict[str, Any]) -> None:
     """Write a finished run: each file whole, the manifest last."""
     config = model.config
     config.save_pretrained(folder)
@@ -59,7 +59,8 @@ def write_run(folder: Path, recipe: Recipe, model: SentenceModel, inputs: Inputs
     write_text(folder / RECIPE, to_toml(recipe))
     for name, report in reports.items():
         write_json(folder / f"{name}.json", report)
-    write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
+    if not recipe.tagged:
+        write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
     _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])
 
@@ -79,7 +80,7 @@ def copy_run(run: Run, folder: Path) -> None:
     _write_manifest(folder, names)
 
 
-def _write_weights(folder: Path, model: SentenceModel) -> None:
+def _write_weights(folder: Path, model: ContextModel) -> None:
     with replacing(folder / "model.safetensors") as partial:
         save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
 
@@ -98,8 +99,7 @@ def open_run(folder: Path) -> Run:
     quiet()
     recipe = load_recipe(str(folder / RECIPE))
     try:
-        kind = MtsaForSequencePairClassification if recipe.paired else MtsaForSequenceClassification
-        loaded: Any = kind.from_pretrained(folder, output_loading_info=True)
+        loaded: Any = MODELS[config_kind(recipe)].from_pretrained(folder, output_loading_info=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
         raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None

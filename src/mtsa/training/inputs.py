@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mtsa.data import tokens, vectors
 from mtsa.data.source import InputError
+from mtsa.models.context import ContextModel
 from mtsa.models.pretrained import PretrainedVectors, longest_text, predicts_tokens
-from mtsa.models.sentence import SentenceModel
 from mtsa.models.words import WordVectors
 
 from .recipe import Recipe
@@ -35,7 +35,7 @@ class Inputs(ABC):
     known: Tensor  # numbers of the training words that have a vector in the file
 
     @abstractmethod
-    def fill(self, model: SentenceModel) -> None:
+    def fill(self, model: ContextModel) -> None:
         """Give a fresh model what it starts from."""
 
 
@@ -53,10 +53,10 @@ class WordInputs(Inputs):
 
     def __init__(self, recipe: Recipe, texts: Sequence[str], tick: Callable[[int], None]) -> None:
         least = recipe.tokens.least or (1 if recipe.vectors.file else 2)
-        self.words = tokens.count_words(texts, least=least)
+        self.words = tokens.count_words(texts, least=least, spaced=recipe.tagged)
         loaded = _vectors(recipe, self.words, tick)
         self._found, self._frozen = loaded.wanted, loaded.other_rows
-        self.tokenizer = tokens.word_tokenizer([*self.words, *loaded.others], paired=recipe.paired)
+        self.tokenizer = tokens.word_tokenizer([*self.words, *loaded.others], paired=recipe.paired, spaced=recipe.tagged)
         self.signs = {"pad_token": tokens.PAD, "unk_token": tokens.UNKNOWN}
         self.about = f"{len(self.words):,} words"
         self.remarks = [_coverage(self.words, loaded)] if recipe.vectors.file else []
@@ -64,7 +64,7 @@ class WordInputs(Inputs):
         places = [place for place, word in enumerate(self.words, len(tokens.SPECIAL)) if word in self._found]
         self.known = torch.tensor(places).long()
 
-    def fill(self, model: SentenceModel) -> None:
+    def fill(self, model: ContextModel) -> None:
         words = model.words
         assert isinstance(words, WordVectors)
         with torch.no_grad():
@@ -110,7 +110,7 @@ class PretrainedInputs(Inputs):
         self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.language}
         self.known = torch.zeros(0, dtype=torch.long)
 
-    def fill(self, model: SentenceModel) -> None:
+    def fill(self, model: ContextModel) -> None:
         from transformers import AutoModel
 
         assert isinstance(model.words, PretrainedVectors)
@@ -154,7 +154,8 @@ def _vectors(recipe: Recipe, words: list[str], tick: Callable[[int], None]) -> v
         return vectors.Vectors(wanted.width, {}, [], torch.zeros(0, wanted.width))
     check_there(wanted.file)
     path = Path(wanted.file)
-    return vectors.read_vectors(path, words, member=wanted.member, others=wanted.unseen, acceptable=tokens.is_word, tick=tick)
+    acceptable = tokens.is_spaced_word if recipe.tagged else tokens.is_word
+    return vectors.read_vectors(path, words, member=wanted.member, others=wanted.unseen, acceptable=acceptable, tick=tick)
 
 
 def _coverage(words: list[str], loaded: vectors.Vectors) -> str:

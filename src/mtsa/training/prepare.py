@@ -11,42 +11,23 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from mtsa.data import tokens
 from mtsa.data.examples import Example
+from mtsa.data.frames import RoleSentence
 from mtsa.data.source import InputError
 from mtsa.encoders.biblosa import block_length
 from mtsa.models.classifier import MtsaForSequenceClassification
-from mtsa.models.config import MtsaConfig, MtsaPairConfig
+from mtsa.models.config import ContextConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
+from mtsa.models.context import ContextModel
 from mtsa.models.pair import MtsaForSequencePairClassification
-from mtsa.models.sentence import SentenceModel
+from mtsa.models.tagger import MtsaForTokenClassification
 
 from .inputs import Inputs, make_inputs
+from .parts import Part, SentencePart
 from .recipe import Recipe
 from .split import Split, repeated
-
-
-@dataclass(frozen=True)
-class Part:
-    """Numbered examples: the words of each, and its class or number."""
-
-    rows: list[list[int]]
-    labels: Tensor  # [len(rows)]: class numbers, or numbers to predict
-    pairs: list[list[int]] | None = None  # the words of the second texts, of pairs
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def lengths(self) -> list[int]:
-        """Words of each; of a pair, those of its longer text."""
-        return [max(map(len, both)) for both in zip(self.rows, self.pairs or self.rows, strict=True)]
-
-    def chosen(self, places: list[int]) -> Part:
-        """Some of the examples."""
-        pairs = None if self.pairs is None else [self.pairs[place] for place in places]
-        return Part([self.rows[place] for place in places], self.labels[places], pairs)
+from .tagging import number_sentences, tag_labels, tagger_options
 
 
 @dataclass
@@ -54,14 +35,14 @@ class Prepared:
     """All that a run starts from."""
 
     recipe: Recipe
-    labels: list[str]  # empty for regression
+    labels: list[str]  # classes or tags; none for regression
     inputs: Inputs
-    config: MtsaConfig
-    parts: dict[str, Part]  # train, dev, and test where there is one
+    config: ContextConfig
+    parts: dict[str, Part]  # train, dev, test where there is one, and further tests as "test:NAME"
     remarks: list[str] = field(default_factory=list)
-    repeated: list[bool] = field(default_factory=list)  # which test texts stand in the training or dev data too
+    repeated: list[bool] = field(default_factory=list)  # which rows of the test part stand in the training or dev data too
 
-    def model(self) -> SentenceModel:
+    def model(self) -> ContextModel:
         """The model to start from: drawn from the recipe's seed, then given what its inputs bring along."""
         torch.manual_seed(self.recipe.training.seed)
         model = build_model(self.config)
@@ -69,13 +50,21 @@ class Prepared:
         return model
 
 
-def build_model(config: MtsaConfig) -> SentenceModel:
+MODELS: dict[type[ContextConfig], type[ContextModel]] = {
+    MtsaConfig: MtsaForSequenceClassification,
+    MtsaPairConfig: MtsaForSequencePairClassification,
+    MtsaTaggerConfig: MtsaForTokenClassification,
+}
+
+
+def config_kind(recipe: Recipe) -> type[ContextConfig]:
+    """What kind of configuration, and so of model, a task has."""
+    return MtsaTaggerConfig if recipe.tagged else MtsaPairConfig if recipe.paired else MtsaConfig
+
+
+def build_model(config: ContextConfig) -> ContextModel:
     """The model of a configuration, drawn anew."""
-    return (
-        MtsaForSequencePairClassification(config)
-        if isinstance(config, MtsaPairConfig)
-        else MtsaForSequenceClassification(config)
-    )
+    return MODELS[type(config)](config)
 
 
 def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda count: None) -> Prepared:
@@ -85,21 +74,30 @@ def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda c
         InputError: labels that do not fit, or a vector file or pretrained model that is none.
     """
     remarks = list(split.remarks)
-    labels = [] if recipe.regression else _labels(recipe, split)
+    labels = tag_labels(recipe, split.train) if recipe.tagged else [] if recipe.regression else _labels(recipe, split)
     inputs = make_inputs(recipe, [text for example in split.train for text in example.texts], tick)
-    parts = {}
-    for name in ("train", "dev", "test"):
-        examples: list[Example] = getattr(split, name)
-        if examples:
+    parts: dict[str, Part] = {}
+    for name, examples in split.named().items():
+        if recipe.tagged:
+            parts[name], cut_off = number_sentences(recipe, inputs.tokenizer, labels, examples, training=name == "train")
+        else:
             parts[name], cut_off = number_examples(recipe, inputs.tokenizer, labels, examples)
-            if cut_off:
-                remarks.append(f"{name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
+        if cut_off:
+            remarks.append(f"{name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
     remarks += inputs.remarks
     config = _config(recipe, labels, inputs, parts["train"])
-    return Prepared(recipe, labels, inputs, config, parts, remarks, repeated(split))
+    known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(_rows_of(example))]
+    return Prepared(recipe, labels, inputs, config, parts, remarks, known)
 
 
-def number_examples(recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: list[Example]) -> tuple[Part, int]:
+def _rows_of(example: Any) -> int:
+    """How many rows of a part an example makes: a sentence with roles makes one for each of its predicates."""
+    return max(1, len(example.frames)) if isinstance(example, RoleSentence) else 1
+
+
+def number_examples(
+    recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: list[Example]
+) -> tuple[SentencePart, int]:
     """Examples as numbers, and how many of their texts were cut off."""
     rows, cut_off = tokens.numbers(tokenizer, [example.text for example in examples], recipe.tokens.longest)
     pairs = None
@@ -108,9 +106,10 @@ def number_examples(recipe: Recipe, tokenizer: Tokenizer, labels: list[str], exa
         cut_off += more
     if recipe.regression:
         targets = torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)
-        return Part(rows, targets, pairs), cut_off
+        return SentencePart(rows, targets, labels, pairs), cut_off
     number = {label: place for place, label in enumerate(labels)}
-    return Part(rows, torch.tensor([number[str(example.label)] for example in examples]), pairs), cut_off
+    targets = torch.tensor([number[str(example.label)] for example in examples])
+    return SentencePart(rows, targets, labels, pairs), cut_off
 
 
 def _labels(recipe: Recipe, split: Split) -> list[str]:
@@ -119,9 +118,10 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
         raise InputError(
             f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs two classes'
         )
-    for part, name in (("dev", recipe.data.dev), ("test", recipe.data.test)):
-        for example in getattr(split, part):
+    for part, examples in split.named().items():
+        for example in examples:
             if str(example.label) not in counts:
+                name = recipe.data.file(part)
                 raise InputError(f'{name}, line {example.line}: label "{example.label}" does not occur in the training data')
     return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))
 
@@ -134,26 +134,34 @@ def _encoder_options(recipe: Recipe, train: Part) -> dict[str, Any]:
     return options
 
 
-def _config(recipe: Recipe, labels: list[str], inputs: Inputs, train: Part) -> MtsaConfig:
+def _config(recipe: Recipe, labels: list[str], inputs: Inputs, train: Part) -> ContextConfig:
     names = labels or ["value"]
-    target = (0.0, 1.0)
-    if recipe.regression:
-        values = train.labels.tolist()
-        target = (statistics.fmean(values), statistics.pstdev(values) or 1.0)
+    kind = config_kind(recipe)
     options: dict[str, Any] = {
         **inputs.config,
         "encoder": recipe.encoder["name"],
         "encoder_options": _encoder_options(recipe, train),
-        "pooling": recipe.model.pooling,
-        "hidden": recipe.model.hidden,
         "activation": recipe.model.activation,
         "dropout": recipe.model.dropout,
-        "target": target,
         "num_labels": len(names),
         "id2label": dict(enumerate(names)),
         "label2id": {name: number for number, name in enumerate(names)},
-        "problem_type": "regression" if recipe.regression else "single_label_classification",
+        "architectures": [MODELS[kind].__name__],
     }
-    if recipe.paired:
-        return MtsaPairConfig(highway=recipe.model.highway, architectures=["MtsaForSequencePairClassification"], **options)
-    return MtsaConfig(architectures=["MtsaForSequenceClassification"], **options)
+    return kind(**options, **(tagger_options(recipe) if recipe.tagged else _head_options(recipe, train)))
+
+
+def _head_options(recipe: Recipe, train: Part) -> dict[str, Any]:
+    """What stands above the encoder of a sentence model."""
+    target = (0.0, 1.0)
+    if recipe.regression:
+        assert isinstance(train, SentencePart)
+        values = train.labels.tolist()
+        target = (statistics.fmean(values), statistics.pstdev(values) or 1.0)
+    return {
+        "pooling": recipe.model.pooling,
+        "hidden": recipe.model.hidden,
+        "target": target,
+        "problem_type": "regression" if recipe.regression else "single_label_classification",
+        **({"highway": recipe.model.highway} if recipe.paired else {}),
+    }

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mtsa.scoring.classification import ClassificationScore
+from mtsa.scoring.counts import Counts
 from mtsa.scoring.regression import RegressionScore
+from mtsa.scoring.roles import RoleScore
+from mtsa.scoring.tags import TagScore
 
 from .run import Outcome
 from .score import PartScore
@@ -16,12 +19,23 @@ def figures_line(score: PartScore) -> str:
     found = score.figures
     if isinstance(found, RegressionScore):
         return f"mse {found.mse:.4g}, mae {found.mae:.4g}, correlation {found.pearson:.3f} ({found.count:,} examples)"
+    if isinstance(found, RoleScore):
+        whole = found.whole
+        return (
+            f"precision {whole.precision:.3f}, recall {whole.recall:.3f}, F1 {whole.f1:.3f}, complete {found.complete:.3f} "
+            f"({found.frames:,} predicates){_finding(found)}"
+        )
+    if isinstance(found, TagScore):
+        spans = "" if found.spans is None else f"F1 of spans {found.spans.f1:.3f}, "
+        return f"{spans}accuracy {found.accuracy:.3f} ({found.words:,} words)"
     return f"accuracy {found.accuracy:.3f}, macro-F1 {found.macro_f1:.3f} ({found.count:,} examples)"
 
 
 def figures_table(score: PartScore) -> str:
     """The main figures, and a table of the classes."""
     found = score.figures
+    if isinstance(found, TagScore | RoleScore):
+        return "\n".join([figures_line(score), *_label_table(found.labels)])
     if not isinstance(found, ClassificationScore):
         return figures_line(score)
     width = max(5, *(len(label) for label in found.labels))
@@ -30,6 +44,20 @@ def figures_table(score: PartScore) -> str:
         f"{row.label:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.count:6,}" for row in found.classes
     ]
     return "\n".join(lines)
+
+
+def _finding(found: RoleScore) -> str:
+    return "" if found.predicates is None else f"; finding predicates: F1 {found.predicates.f1:.3f}"
+
+
+def _label_table(labels: dict[str, Counts]) -> list[str]:
+    if not labels:
+        return []
+    width = max(5, *map(len, labels))
+    return ["", f"{'label':{width}}  precision  recall     F1   there"] + [
+        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.there:6,}"
+        for name, row in sorted(labels.items())
+    ]
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
@@ -42,6 +70,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     if outcome.test is not None and outcome.unseen is not None:
         known = outcome.test.figures.count - outcome.unseen.figures.count
         lines.append(f"without {known:,} test texts that training or dev has too: {figures_line(outcome.unseen)}")
+    lines += [f"{name.removeprefix('test:')}: {figures_line(score)}" for name, score in outcome.further.items()]
     asked = '"a text" --pair "another"' if outcome.paired else '"a text"'
     lines.append(
         f"run: {outcome.folder}; next: mtsa predict {outcome.folder} {asked}, mtsa evaluate {outcome.folder} --data FILE"

@@ -17,22 +17,23 @@ import torch
 import torch.distributed as dist
 from transformers import TrainerCallback
 
-from mtsa.data.batches import LEAST, shuffled_batches
+from mtsa.data.batches import LEAST
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
-from mtsa.models.grouping import places_filled
+from mtsa.models.context import ContextModel
 from mtsa.models.quiet import quiet
-from mtsa.models.sentence import SentenceModel
 
 from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
 from .inputs import MODEL_FILES
-from .prepare import Part, Prepared, prepare
-from .recipe import Recipe, to_toml
-from .score import PartScore, part_answers, score_part, score_where
+from .parts import Part
+from .prepare import Prepared, prepare
+from .recipe import Recipe
+from .recipe_files import to_toml
+from .score import PartScore
 from .split import Split, read_split
-from .trainer import RecipeTrainer, curve, steps_of
+from .trainer import RecipeTrainer, batches_of, curve, steps_of
 
 _CHECKPOINTS, _REFIT = "checkpoints", "refit"
 _SOURCES = "sources.json"
@@ -50,6 +51,7 @@ class Outcome:
     dev: PartScore
     test: PartScore | None
     unseen: PartScore | None  # the test part without texts that stand in the training or dev data, if there are such
+    further: dict[str, PartScore]  # further test parts
     best_step: int
     steps: int
     seconds: float
@@ -100,7 +102,7 @@ def run_recipe(
     trainer = _trainer(prepared, recipe, model, folder / _CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()
-    dev = score_part(part_answers(model, prepared.parts["dev"]), prepared.parts["dev"], prepared.labels)
+    dev = prepared.parts["dev"].score(prepared.parts["dev"].answers(model))
     end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
     if recipe.training.refit:
         end = _refit(end, own, folder / _REFIT, tell, progress)
@@ -110,7 +112,7 @@ def run_recipe(
     return outcome
 
 
-def _start_model(prepared: Prepared) -> SentenceModel:
+def _start_model(prepared: Prepared) -> ContextModel:
     """The model to start from; a value that its layers refuse is the recipe's fault."""
     try:
         return prepared.model()
@@ -134,7 +136,7 @@ class _End:
 
 
 def _trainer(
-    prepared: Prepared, recipe: Recipe, model: SentenceModel, folder: Path, tensorboard: Path | None = None
+    prepared: Prepared, recipe: Recipe, model: ContextModel, folder: Path, tensorboard: Path | None = None
 ) -> RecipeTrainer:
     return RecipeTrainer(
         model,
@@ -142,7 +144,6 @@ def _trainer(
         prepared.parts["train"],
         prepared.parts["dev"],
         known=prepared.inputs.known,
-        labels=prepared.labels,
         folder=folder,
         tensorboard=tensorboard,
     )
@@ -161,9 +162,9 @@ def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[
 def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:
     """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
     recipe = found.prepared.recipe
-    prepared = prepare(recipe, Split([*split.train, *split.dev], split.dev, split.test, []))
+    prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
     batches = [
-        len(shuffled_batches(part.lengths, recipe.training.batch, seed=recipe.training.seed, epoch=0))
+        len(batches_of(part, recipe.training, seed=recipe.training.seed))
         for part in (found.prepared.parts["train"], prepared.parts["train"])
     ]
     steps = max(1, round(found.best * batches[1] / batches[0]))
@@ -180,13 +181,14 @@ def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None],
 
 
 def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
-    prepared, model, parts, labels = end.prepared, end.trainer.classifier, end.prepared.parts, end.prepared.labels
+    prepared, model, parts = end.prepared, end.trainer.own, end.prepared.parts
     test, unseen = None, None
     if "test" in parts:
-        found = part_answers(model, parts["test"])
-        test = score_part(found, parts["test"], labels)
+        found = parts["test"].answers(model)
+        test = parts["test"].score(found)
         if any(prepared.repeated) and not all(prepared.repeated):
-            unseen = score_where(found, parts["test"], labels, [not known for known in prepared.repeated])
+            unseen = parts["test"].score(found, [place for place, known in enumerate(prepared.repeated) if not known])
+    further = {name: part.score(part.answers(model)) for name, part in parts.items() if name.startswith("test:")}
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
         record = {
@@ -202,26 +204,28 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "dev_curve": dev_curve,
         }
         metrics = {"dev": end.dev.as_json()} | ({"test": test.as_json()} if test else {})
+        metrics |= {name: score.as_json() for name, score in further.items()}
         if unseen is not None:  # the same answers, without the texts that training has seen
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record})
         for name in (_CHECKPOINTS, _REFIT):
             shutil.rmtree(folder / name, ignore_errors=True)
         (folder / _SOURCES).unlink(missing_ok=True)
-    return Outcome(folder, end.dev, test, unseen, end.best, end.steps, end.seconds, prepared.recipe.paired)
+    return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, prepared.recipe.paired)
 
 
 def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     """What the run is made of, so that another day's run can tell whether it is the same."""
-    counts = {part: len(getattr(split, part)) for part in ("train", "dev", "test")}
+    counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
     below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
-    for name in (recipe.data.train, recipe.data.dev, recipe.data.test, recipe.vectors.file, *below):
+    data = recipe.data
+    for name in (data.train, data.dev, data.test, *data.tests, recipe.vectors.file, *below):
         if name and Path(name).is_file():
             files[name] = fingerprint(Path(name))
     digest = hashlib.sha256()
-    for part in ("train", "dev", "test"):
-        for example in getattr(split, part):
+    for part, examples in split.named().items():
+        for example in examples:
             digest.update("\0".join((part, *example.texts, f"{example.label}\n")).encode("utf-8", "replace"))
     return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
 
@@ -267,24 +271,21 @@ def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool
 
 def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
-    batches = shuffled_batches(train.lengths, recipe.training.batch, seed=recipe.training.seed, epoch=0)
+    batches = batches_of(train, recipe.training, seed=recipe.training.seed)
     steps, every = steps_of(recipe, len(batches))
-    kind = recipe.task if recipe.regression else f"{len(prepared.labels)} classes"
+    kind = recipe.task if recipe.regression else f"{len(prepared.labels)} {'tags' if recipe.tagged else 'classes'}"
+    size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
         f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
-        f"{recipe.training.batch}, dev every {every:,}; {padding_share(train, batches):.1%} padding"
+        f"{size}, dev every {every:,}; {padding_share(train, batches):.1%} padding"
     )
 
 
 def padding_share(part: Part, batches: list[list[int]]) -> float:
     """The part of all places that is padding; a pair's texts are read in two groups by length."""
-    places = words = 0
-    for batch in batches:
-        rows = [part.rows, part.pairs] if part.pairs is not None else [part.rows]
-        lengths = sorted(len(side[number]) for side in rows for number in batch)
-        words += sum(lengths)
-        places += places_filled(lengths) if part.pairs is not None else len(lengths) * max(1, lengths[-1])
+    words = sum(part.words_in(batch) for batch in batches)
+    places = sum(part.places_filled(batch) for batch in batches)
     return 1.0 - words / places if places else 0.0
 
 
@@ -298,7 +299,7 @@ class _Watch(TrainerCallback):
         self.bar(state.global_step, self.note)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        shown = [name for name in ("accuracy", "mse") if metrics and f"eval_{name}" in metrics]
+        shown = [name for name in ("f1", "accuracy", "mse") if metrics and f"eval_{name}" in metrics][:1]
         self.note = " ".join(f"dev {name} {metrics[f'eval_{name}']:.3f}" for name in shown) if metrics else ""
 
 

@@ -16,7 +16,8 @@ from mtsa.data.source import InputError
 from mtsa.files import write_json
 
 from .folder import MANIFEST, RECIPE
-from .recipe import Recipe, to_toml
+from .recipe import Recipe
+from .recipe_files import to_toml
 from .run import Progress, run_recipe, sources_of
 from .split import Split, cut, read_split
 
@@ -101,7 +102,7 @@ def _all(
             run_recipe(recipe, folder / name, say=say, progress=progress, split=split)
         metrics = json.loads((folder / name / "metrics.json").read_text(encoding="utf-8"))
         for part, values in metrics.items():
-            for key in ("accuracy", "macro_f1", "mse", "pearson"):
+            for key in ("accuracy", "macro_f1", "f1", "complete", "mse", "pearson"):
                 if key in values:
                     figures.setdefault(f"{part}_{key}", []).append(values[key])
     summary = {

@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data import readers
 from mtsa.data.catalogue import SOURCES
-from mtsa.data.examples import Example, Examples
+from mtsa.data.examples import Example, Layout
 from mtsa.data.official import emphasised
+from mtsa.data.role_files import read_roles
 from mtsa.data.source import InputError
+from mtsa.data.tagged import read_tagged
 
-from .recipe import Recipe
+from .recipe import Recipe, further_test
 
 _MANY = 50  # labels; with more, and more than half as many as rows (or a twentieth, if wordy), the column is the wrong one
 _WORDY = 4  # words of a label
@@ -25,12 +28,18 @@ _WORDY = 4  # words of a label
 
 @dataclass(frozen=True)
 class Split:
-    """Examples of each part, before they are numbered."""
+    """Examples of each part, before they are numbered: texts, pairs, or sentences with tags or roles."""
 
-    train: list[Example]
-    dev: list[Example]
-    test: list[Example]
+    train: list[Any]
+    dev: list[Any]
+    test: list[Any]
     remarks: list[str]
+    tests: dict[str, list[Any]] = field(default_factory=dict)  # further test parts
+
+    def named(self) -> dict[str, list[Any]]:
+        """The parts that are there, by name."""
+        parts = {"train": self.train, "dev": self.dev, "test": self.test, **self.tests}
+        return {name: examples for name, examples in parts.items() if examples}
 
 
 def read_split(recipe: Recipe) -> Split:
@@ -42,31 +51,47 @@ def read_split(recipe: Recipe) -> Split:
     if not recipe.data.train:
         raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
+    files |= {further_test(name): name for name in recipe.data.tests}
     layout = recipe.layout
     if is_corpus(recipe.data.train):
         try:
             files |= {part: str(path) for part, path in corpus_files(recipe.data.train).items()}
-            layout = corpus_layout(recipe.data.train, paired=recipe.paired)
+            layout = corpus_layout(recipe.data.train, recipe.task)
         except ValueError as error:
             raise InputError(str(error)) from None
-    read: dict[str, Examples] = {}
+    read: dict[str, list[Any]] = {}
+    remarks: list[str] = []
     for part, name in files.items():
         if name:
             check_there(name)
             phrases = layout.phrases and part == "train"
-            read[part] = readers.read(
-                Path(name), dataclasses.replace(layout, phrases=phrases), number=recipe.regression, paired=recipe.paired
-            )
-    remarks = [remark for examples in read.values() for remark in examples.remarks()]
-    train, dev, test = ([*read[part]] if part in read else [] for part in ("train", "dev", "test"))
-    if not recipe.regression:
+            read[part], told = read_examples(recipe, Path(name), dataclasses.replace(layout, phrases=phrases))
+            remarks += told
+    train, dev, test = (read.pop(part, []) for part in ("train", "dev", "test"))
+    by_class = not recipe.regression and not recipe.tagged
+    if by_class:
         _check_labels(recipe, train)
     if not dev:
-        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
+        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=by_class)
         remarks.append(f"dev: {len(dev):,} examples cut from the training data")
     if recipe.data.emphasis:
         train = emphasised(train, recipe.data.emphasis)
-    return Split(train, dev, test, remarks)
+    return Split(train, dev, test, remarks, read)
+
+
+def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any], list[str]]:
+    """The examples of a file for the recipe's task, and what a user should know about the reading.
+
+    Raises:
+        InputError: whatever is wrong with the file.
+    """
+    if recipe.roles:
+        words = path.with_suffix(".words")  # beside a props file, which has no words of its own
+        return list(read_roles(path, words=words if path.suffix == ".props" else None, format=layout.format)), []
+    if recipe.tagged:
+        return list(read_tagged(path, layout)), []
+    found = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)
+    return list(found), found.remarks()
 
 
 def _check_labels(recipe: Recipe, train: Sequence[Example]) -> None:

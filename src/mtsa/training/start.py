@@ -9,8 +9,9 @@ from typing import Any
 
 from mtsa.data.source import InputError
 
-from .defaults import encoder_for, settings_for
-from .recipe import Recipe, load_recipe, make_recipe
+from .defaults import Sections, encoder_for, settings_for, tagger_settings
+from .recipe import Recipe
+from .recipe_files import load_recipe, make_recipe
 from .report import outcome_lines, summary_lines
 from .run import Outcome, Progress, is_first, run_recipe, set_threads
 from .several import cross_validate, repeat
@@ -46,12 +47,12 @@ def make(
             merged["encoder"] = encoder_for(encoder)
     else:
         merged = table
-        merged["encoder"] = encoder_for(encoder or "mtsa")
+        merged["encoder"] = encoder_for(encoder or ("stacked_mtsa" if task in ("tagging", "srl") else "mtsa"))
     if task is not None:
         merged["task"] = task
     made = make_recipe(merged, settings or [], recipe or "the command line")
     if recipe is None and made.data.train:
-        for section, values in settings_for(_size(made), **_over(made)).items():
+        for section, values in _settings(made).items():
             merged[section] = {**values, **merged.get(section, {})}
         made = make_recipe(merged, settings or [], "the command line")
     return made
@@ -96,10 +97,9 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _over(recipe: Recipe) -> dict[str, bool]:
-    """What the words come from."""
-    return {"vectors": bool(recipe.vectors.file), "pretrained": bool(recipe.pretrained.model)}
-
-
-def _size(recipe: Recipe) -> int:
-    return len(read_split(recipe).train)
+def _settings(recipe: Recipe) -> Sections:
+    """What follows from the size of the training data, and from what the words come from."""
+    size, vectors = len(read_split(recipe).train), bool(recipe.vectors.file)
+    if recipe.tagged:
+        return tagger_settings(size, vectors=vectors)
+    return settings_for(size, vectors=vectors, pretrained=bool(recipe.pretrained.model))

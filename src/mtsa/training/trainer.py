@@ -1,15 +1,15 @@
 """The transformers Trainer, made to do what it does not do by itself.
 
 Batches of like length that are the same for any number of processes; a loss that is the sum over the global batch, divided by
-its size (the loss of a language model below: a mean over each process's own tokens); L2 on matrices alone; checkpoints that
-appear whole; no pickled arguments; the best model by the dev part.
+its size (of a language model below and of a predicate finder: a mean over each process's own tokens); L2 on matrices alone;
+checkpoints that appear whole; no pickled arguments; the best model by the dev part.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from mtsa.data.batches import shuffled_batches, tensors
+from mtsa.data.batches import shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import write_json
-from mtsa.models.sentence import SentenceModel
+from mtsa.models.context import ContextModel
+from mtsa.models.tagger import IGNORED
 from mtsa.models.words import WordVectors
 
 from . import checkpoints
-from .prepare import Part
-from .recipe import Recipe
-from .score import part_answers, score_part
+from .parts import Part
+from .recipe import Recipe, Training
 from .slow_words import SlowRows
 
 WEIGHTS = "weights.safetensors"
@@ -38,13 +38,18 @@ _STATE = "trainer_state.json"
 _FROZEN = "words.frozen"  # never changes in training, so no checkpoint holds it
 
 
+def batches_of(part: Part, training: Training, *, seed: int, epoch: int = 0) -> list[list[int]]:
+    """The batches of one pass over a part."""
+    return shuffled_batches(part.lengths, training.batch, tokens=training.batch_tokens, seed=seed, epoch=epoch)
+
+
 class LengthBatches(Sampler[list[int]]):
     """This process's share of each global batch; the global batches follow from (seed, epoch) alone."""
 
-    def __init__(self, lengths: Sequence[int], size: int, seed: int, rank: int, world: int) -> None:
-        self.lengths, self.size, self.seed, self.rank, self.world = lengths, size, seed, rank, world
+    def __init__(self, part: Part, training: Training, seed: int, rank: int, world: int) -> None:
+        self.part, self.training, self.seed, self.rank, self.world = part, training, seed, rank, world
         self.epoch = 0
-        self._count = len(shuffled_batches(lengths, size, seed=seed, epoch=0))
+        self._count = len(batches_of(part, training, seed=seed))
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration gives."""
@@ -54,7 +59,7 @@ class LengthBatches(Sampler[list[int]]):
         return self._count
 
     def __iter__(self) -> Iterator[list[int]]:
-        for batch in shuffled_batches(self.lengths, self.size, seed=self.seed, epoch=self.epoch):
+        for batch in batches_of(self.part, self.training, seed=self.seed, epoch=self.epoch):
             yield batch[self.rank :: self.world]
 
 
@@ -63,20 +68,17 @@ class _Loader(DataLoader[Any]):
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
 
 
-class _Rows(torch.utils.data.Dataset[Any]):
+class _Places(torch.utils.data.Dataset[Any]):
+    """The places of a part's examples; the part itself makes batches of them."""
+
     def __init__(self, part: Part) -> None:
         self.part = part
 
     def __len__(self) -> int:
         return len(self.part)
 
-    def __getitem__(self, number: int) -> Part:
-        return self.part.chosen([number])
-
-
-def _collate(items: list[Part]) -> dict[str, Tensor]:
-    pairs = [item.pairs[0] for item in items if item.pairs is not None]
-    return {**tensors([item.rows[0] for item in items], pairs or None), "labels": torch.cat([item.labels for item in items])}
+    def __getitem__(self, place: int) -> int:
+        return place
 
 
 class RecipeTrainer(Trainer):
@@ -88,32 +90,30 @@ class RecipeTrainer(Trainer):
         train: on what.
         dev: which part decides the best model.
         known: numbers of the words that have a vector in the file; they learn at the recipe's rate for them.
-        labels: names of the classes.
         folder: where checkpoints go.
         tensorboard: where its files go, if wanted.
     """
 
     def __init__(
         self,
-        model: SentenceModel,
+        model: ContextModel,
         recipe: Recipe,
         train: Part,
         dev: Part,
         *,
         known: Tensor,
-        labels: list[str],
         folder: Path,
         tensorboard: Path | None = None,
     ) -> None:
-        self.classifier, self.known = model, known
+        self.own, self.known = model, known
         self.begun, self.spent = time.perf_counter(), 0.0
-        self.recipe, self.train_part, self.dev_part, self.labels, self.folder = recipe, train, dev, labels, folder
-        epoch = len(shuffled_batches(train.lengths, recipe.training.batch, seed=0, epoch=0))
+        self.recipe, self.train_part, self.dev_part, self.folder = recipe, train, dev, folder
+        epoch = len(batches_of(train, recipe.training, seed=recipe.training.seed))
         super().__init__(
             model=model,
             args=_arguments(recipe, epoch, folder, tensorboard),
-            train_dataset=_Rows(train),
-            eval_dataset=_Rows(dev),
+            train_dataset=_Places(train),
+            eval_dataset=_Places(dev),
         )
         self.remove_callback(PrinterCallback)
         self.add_callback(_Stops(recipe.training.patience))
@@ -127,17 +127,15 @@ class RecipeTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         args = self.args
-        batches = LengthBatches(
-            self.train_part.lengths, self.recipe.training.batch, args.seed, args.process_index, args.world_size
-        )
-        return _Loader(_Rows(self.train_part), batch_sampler=batches, collate_fn=_collate)
+        batches = LengthBatches(self.train_part, self.recipe.training, args.seed, args.process_index, args.world_size)
+        return _Loader(_Places(self.train_part), batch_sampler=batches, collate_fn=self.train_part.batch)
 
     # Optimisation
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            self.optimizer = make_optimizer(self.classifier, self.recipe)
-            words = self.classifier.words
+            self.optimizer = make_optimizer(self.own, self.recipe)
+            words = self.own.words
             if self.recipe.vectors.rate != 1.0 and self.known.numel() and isinstance(words, WordVectors):
                 SlowRows(words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
         return self.optimizer
@@ -152,18 +150,25 @@ class RecipeTrainer(Trainer):
             step = self.state.global_step + 1
             raise InputError(f"the loss is no finite number any more at step {step}; lower training.learning_rate")
         if self.args.world_size > 1:
-            here = torch.tensor(float(len(inputs["labels"])), device=loss.device)
+            here = _weight(inputs["labels"]).to(loss.device)
             everywhere = here.clone()
             dist.all_reduce(everywhere)
             loss = loss * (here * self.args.world_size / everywhere)
         return (loss, outputs) if return_outputs else loss
 
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.lr_scheduler is None and self.recipe.training.halve_at:
+            steps = list(self.recipe.training.halve_at)
+            halved = torch.optim.lr_scheduler.MultiStepLR(optimizer or self.create_optimizer(), steps, gamma=0.5)
+            self.lr_scheduler = halved  # type: ignore[assignment]
+        return super().create_scheduler(num_training_steps, optimizer)
+
     # Evaluation
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the dev part; every process does all of it, so that all decide alike."""
-        out = part_answers(self.classifier, self.dev_part)
-        metrics = {f"eval_{name}": value for name, value in score_part(out, self.dev_part, self.labels).curve().items()}
+        score = self.dev_part.score(self.dev_part.answers(self.own))
+        metrics = {f"eval_{name}": value for name, value in score.curve().items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
@@ -176,7 +181,7 @@ class RecipeTrainer(Trainer):
         if self.args.should_save:
             checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
             partial.mkdir()
-            state = {name: value.contiguous() for name, value in self.classifier.state_dict().items() if name != _FROZEN}
+            state = {name: value.contiguous() for name, value in self.own.state_dict().items() if name != _FROZEN}
             save_file(state, partial / WEIGHTS)
             self.state.save_to_json(str(partial / _STATE))
             write_json(partial / _SPENT, self.seconds)
@@ -196,7 +201,7 @@ class RecipeTrainer(Trainer):
             dist.barrier()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        load_weights(self.classifier, Path(resume_from_checkpoint))
+        load_weights(self.own, Path(resume_from_checkpoint))
 
     def load_best(self) -> int:
         """Bring back the weights of the best checkpoint; the step they are from."""
@@ -207,7 +212,7 @@ class RecipeTrainer(Trainer):
     def load_last(self) -> None:
         """Bring back the weights of the last step."""
         self._together()
-        load_weights(self.classifier, checkpoints.checkpoint(self.folder, self.state.global_step))
+        load_weights(self.own, checkpoints.checkpoint(self.folder, self.state.global_step))
 
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
@@ -215,6 +220,11 @@ class RecipeTrainer(Trainer):
         spent = folder / _SPENT
         self.spent = float(json.loads(spent.read_text(encoding="utf-8"))) if spent.exists() else 0.0
         return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
+
+
+def _weight(labels: Tensor) -> Tensor:
+    """What a process's mean loss counts for: its examples, or its tagged words."""
+    return torch.tensor(float(len(labels) if labels.dim() == 1 else (labels != IGNORED).sum()))
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -235,9 +245,9 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     ]
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":
-        return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=1e-8, foreach=True)
+        return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=training.epsilon, foreach=True)
     kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, lr=training.learning_rate, fused=True)
+    return kind(groups, lr=training.learning_rate, eps=training.epsilon, fused=True)
 
 
 def _is_weight(name: str, value: Tensor) -> bool:

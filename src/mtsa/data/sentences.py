@@ -1,0 +1,72 @@
+"""Sentences to be tagged, from any file that holds sentences: with answers in it or without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .examples import Layout
+from .props import blocks
+from .role_files import read_roles, role_format
+from .source import at, lines
+
+_COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".props")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, and the predicates that are given with them: (place, lemma); None where they are to be found."""
+
+    words: tuple[str, ...]
+    predicates: tuple[tuple[int, str], ...] | None = None
+    line: int = 0
+
+
+def read_sentences(path: Path, layout: Layout, words: Callable[[str], tuple[str, ...]]) -> Iterator[Sentence]:
+    """The sentences of a file: JSON lines with `words` or `text`, columns with a word first, or a text on each line.
+
+    Args:
+        path: the file.
+        layout: how to read it.
+        words: splits a text.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
+    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
+    if layout.format == "jsonl" or (layout.format == "auto" and suffix in (".jsonl", ".ndjson")):
+        yield from _json(path, layout, encoding, words)
+    elif layout.format == "columns" or (layout.format == "auto" and suffix in _COLUMNS):
+        for block in blocks(path, encoding):
+            yield Sentence(tuple(fields[0] for _, fields in block), None, block[0][0])
+    else:
+        for number, text in lines(path, encoding):
+            yield Sentence(words(text), None, number)
+
+
+def read_asked(path: Path, format: str) -> Iterator[Sentence]:
+    """The sentences of a file with semantic roles, and the predicates in it."""
+    beside = path.with_suffix(".words")
+    for sentence in read_roles(path, words=beside if role_format(path, format) == "props" else None, format=format):
+        given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
+        yield Sentence(sentence.words, given, sentence.line)
+
+
+def _json(path: Path, layout: Layout, encoding: str, words: Callable[[str], tuple[str, ...]]) -> Iterator[Sentence]:
+    for number, line in lines(path, encoding):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise at(path, number, "this is no JSON; each line must hold one object with words or a text") from None
+        given = value.get("words", value.get(layout.text_column)) if isinstance(value, dict) else None
+        if isinstance(given, list) and all(isinstance(word, str) and word.split() == [word] for word in given):
+            yield Sentence(tuple(given), None, number)
+        elif isinstance(given, str):
+            yield Sentence(words(given), None, number)
+        else:
+            raise at(path, number, f'it needs "words", a list of words without spaces, or a text in "{layout.text_column}"')

@@ -1,0 +1,140 @@
+"""Sentences with a tag for each word: columns (a word and its tag on each line), or JSON lines.
+
+Columns are separated by spaces or tabs, a blank line ends a sentence; the word is the first column and the tag the last one,
+or that of the number given; `-DOCSTART-` lines of CoNLL-2003 are passed over. JSON lines hold `words` and `tags`. Spans may be
+marked in IOB1, IOB2 (BIO) or IOBES; they become BIO.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mtsa.names import nearest
+
+from .bio import OUTSIDE, to_spans, to_tags
+from .examples import Layout
+from .props import blocks
+from .source import InputError, at, lines
+
+FORMATS = ("columns", "jsonl")
+_MARKED = re.compile(r"O|[BIESLU]-\S+")
+_BETWEEN = "-DOCSTART-"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    """Words, and a tag for each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    line: int  # where it begins in its file
+
+    @property
+    def texts(self) -> tuple[str]:
+        """Its words as one text."""
+        return (" ".join(self.words),)
+
+    @property
+    def label(self) -> str:
+        """Its tags as one text."""
+        return " ".join(self.tags)
+
+
+def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
+    """All sentences of a file; spans in BIO.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    if tagged_format(path, layout.format) == "jsonl":
+        found = list(_json(path, layout))
+    else:
+        found = list(_columns(path, layout))
+    if not found:
+        raise InputError(f"{path} holds no sentence")
+    return plain_spans(found)
+
+
+def tagged_format(path: Path, format: str) -> str:
+    """The format of a file: as named, or by its ending.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    if format == "auto":
+        return "jsonl" if path.suffix.lower() in (".jsonl", ".ndjson") else "columns"
+    if format not in FORMATS:
+        raise InputError(f'format "{format}" is none of tagged sentences; {nearest(format, FORMATS)}')
+    return format
+
+
+def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
+    """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
+    names = {tag for sentence in sentences for tag in sentence.tags}
+    if OUTSIDE not in names or not all(_MARKED.fullmatch(tag) for tag in names):
+        return sentences
+    return [replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags)))) for one in sentences]
+
+
+def _iob(tags: Iterable[str]) -> list[str]:
+    """S- and U- begin a span, E- and L- go on with one."""
+    marks = {"S": "B", "U": "B", "E": "I", "L": "I"}
+    return [marks.get(tag[0], tag[0]) + tag[1:] for tag in tags]
+
+
+def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+    column = _column(path, layout.label_column)
+    encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
+    for block in blocks(path, encoding):
+        words, tags = [], []
+        for number, fields in block:
+            if fields[0] == _BETWEEN:
+                continue
+            if len(fields) < 2 or (column is not None and len(fields) < column):
+                raise at(path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences")
+            words.append(fields[0])
+            tags.append(fields[-1 if column is None else column - 1])
+        if words:
+            yield TaggedSentence(tuple(words), tuple(tags), block[0][0])
+
+
+def _column(path: Path, name: str) -> int | None:
+    """The number of the tag's column, from 1; None for the last one."""
+    if name == "label":
+        return None
+    if not re.fullmatch(r"[0-9]{1,3}", name) or int(name) < 2:
+        raise InputError(f'{path}: columns have no names; give --label-column a number from 2, not "{name}"')
+    return int(name)
+
+
+def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+    keys = (
+        "words" if layout.text_column == "text" else layout.text_column,
+        "tags" if layout.label_column == "label" else layout.label_column,
+    )
+    encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
+    for number, text in lines(path, encoding):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            raise at(path, number, "this is no JSON; each line must hold one object with words and tags") from None
+        words, tags = (_list(value, key, path, number) for key in keys)
+        if len(words) != len(tags):
+            raise at(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
+        yield TaggedSentence(words, tags, number)
+
+
+def _list(value: Any, key: str, path: Path, number: int) -> tuple[str, ...]:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
+        raise at(path, number, f'"{key}" must be a list of texts, none of them empty')
+    if any(len(item.split()) > 1 for item in found):
+        raise at(path, number, f'an entry of "{key}" holds a space; split it, or join it by a sign')
+    return tuple(item.strip() for item in found)

@@ -1,0 +1,220 @@
+"""Deep stacks, as the paper's tagger has them: layers of a feed-forward part and of something that sees the other tokens.
+
+The order within a layer is that of Tan et al.: feed-forward first, then context, each dropped, added to what came in, and
+normalised. What sees the other tokens is tensorized attention (no position signal), multi-head attention (with one), a
+bidirectional LSTM or convolutions.
+
+Letters: B batch, N tokens, E in_dim, C width, H heads, D = C / H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtsa.attention.dropout import drop
+from mtsa.attention.layer import MultiMaskAttention
+
+from .contract import Dense, Encoder, zero_padding
+from .convolutional import MultiCnnEncoder
+from .multihead import sinusoid
+from .recurrent import BiLstmEncoder
+from .registry import register
+
+Context = Callable[[], nn.Module]  # makes what sees the other tokens: (x [B, N, C], keep) -> [B, N, C]
+
+
+class _Stack(Encoder):
+    def __init__(self, in_dim: int, context: Context, *, layers: int, width: int, hidden: int, dropout: float) -> None:
+        super().__init__(in_dim, width)
+        self.enter = Dense(in_dim, width) if in_dim != width else nn.Identity()
+        self.layers = nn.ModuleList(_Layer(width, context(), hidden=hidden, dropout=dropout) for _ in range(layers))
+
+    def begin(self, x: Tensor) -> Tensor:
+        """What the first layer reads."""
+        return x
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        x = self.begin(self.enter(zero_padding(x, keep)))  # [B, N, C]
+        for layer in self.layers:
+            x = layer(x, keep)
+        return zero_padding(x, keep)
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, context: nn.Module, *, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.widen, self.narrow = Dense(width, hidden), Dense(hidden, width, dropout=dropout)
+        self.context = context
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        fed = self.narrow(self.widen(x).relu())
+        x = self.norms[0](x + drop(fed, self.dropout, self.training))
+        seen = self.context(x, keep)
+        out: Tensor = self.norms[1](x + drop(seen, self.dropout, self.training))
+        return out
+
+
+@register("stacked_mtsa")
+class StackedMtsaEncoder(_Stack):
+    """Layers of feed-forward and tensorized attention, each with residual and layer norm; no position signal.
+
+    Args:
+        in_dim: width of x; a linear map brings it to `width` where they differ.
+        layers: how many.
+        width: of every layer.
+        heads: of the attention (its `paper` form).
+        hidden: inside the feed-forward part.
+        masks: such as "forward*4, backward*4"; empty for half and half.
+        scales: sigma_t and sigma_s.
+        dropout: of what is added to the residual, and inside the feed-forward part.
+        attention_dropout: of the two factors of the attention, in the numerator alone.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        *,
+        layers: int = 2,
+        width: int = 200,
+        heads: int = 8,
+        hidden: int = 800,
+        masks: str = "",
+        scales: tuple[str, str] = ("logsigmoid", "identity"),
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        def attention() -> nn.Module:
+            rates, pair = (0.0, attention_dropout), (scales[0], scales[1])
+            return MultiMaskAttention(width, heads, masks=masks or None, bias=True, scales=pair, dropout=rates)
+
+        super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
+
+
+@register("stacked_multihead")
+class StackedMultiheadEncoder(_Stack):
+    """Layers of feed-forward and multi-head attention, each with residual and layer norm; a timing signal at the input.
+
+    Args:
+        in_dim: width of x; a linear map brings it to `width` where they differ.
+        layers: how many.
+        width: of every layer.
+        heads: of the attention, which has biases and an output map.
+        hidden: inside the feed-forward part.
+        dropout: of the input with its signal, of what is added to the residual, and inside the feed-forward part.
+        attention_dropout: of the attention weights.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        *,
+        layers: int = 2,
+        width: int = 200,
+        heads: int = 8,
+        hidden: int = 800,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        def attention() -> nn.Module:
+            return SelfAttention(width, heads, dropout=attention_dropout)
+
+        super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
+        self.dropout = dropout
+
+    def begin(self, x: Tensor) -> Tensor:
+        """x scaled by the root of its width, and the sinusoids added, as Tan et al. do."""
+        return drop(x * math.sqrt(self.out_dim) + sinusoid(x.shape[1], self.out_dim, x), self.dropout, self.training)
+
+
+class SelfAttention(nn.Module):
+    """Dot-product attention with biases and an output map, [B, N, C] to [B, N, C].
+
+    Args:
+        width: of x.
+        heads: they share it.
+        dropout: of the attention weights.
+
+    Raises:
+        ValueError: the heads do not share the width evenly.
+    """
+
+    def __init__(self, width: int, heads: int, *, dropout: float) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width ({width}) must be divisible by heads ({heads})")
+        self.heads, self.dropout = heads, dropout
+        self.maps = nn.ModuleList(Dense(width, width) for _ in range(3))
+        self.output = Dense(width, width)
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        B, N, C = x.shape
+        q, k, v = (part(x).view(B, N, self.heads, -1).transpose(1, 2) for part in self.maps)  # [B, H, N, D]
+        allowed = keep | ~keep.any(1, keepdim=True)  # a row without tokens looks anywhere; nothing reads it
+        rate = self.dropout if self.training else 0.0
+        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
+        out: Tensor = self.output(seen.transpose(1, 2).reshape(B, N, C))
+        return out
+
+
+@register("stacked_bilstm")
+class StackedBiLstmEncoder(_Stack):
+    """Layers of feed-forward and a bidirectional LSTM, each with residual and layer norm.
+
+    Args:
+        in_dim: width of x; a linear map brings it to `width` where they differ.
+        layers: how many.
+        width: of every layer, half of it for each direction.
+        hidden: inside the feed-forward part.
+        dropout: of what is added to the residual, and inside the feed-forward part.
+
+    Raises:
+        ValueError: a width that the two directions cannot share.
+    """
+
+    def __init__(self, in_dim: int, *, layers: int = 2, width: int = 200, hidden: int = 800, dropout: float = 0.0) -> None:
+        if width % 2:
+            raise ValueError(f"width ({width}) must be even, half of it for each direction")
+
+        def lstm() -> nn.Module:
+            return BiLstmEncoder(width, width=width // 2)
+
+        super().__init__(in_dim, lstm, layers=layers, width=width, hidden=hidden, dropout=dropout)
+
+
+@register("stacked_multi_cnn")
+class StackedMultiCnnEncoder(_Stack):
+    """Layers of feed-forward and convolutions of 3, 4 and 5 tokens, each with residual and layer norm.
+
+    Args:
+        in_dim: width of x; a linear map brings it to `width` where they differ.
+        layers: how many.
+        width: of every layer.
+        channels: of each of the three sizes; a linear map joins them.
+        hidden: inside the feed-forward part.
+        dropout: of what is added to the residual, and inside the feed-forward part.
+    """
+
+    def __init__(
+        self, in_dim: int, *, layers: int = 2, width: int = 200, channels: int = 67, hidden: int = 800, dropout: float = 0.0
+    ) -> None:
+        def convolutions() -> nn.Module:
+            return _JoinedCnn(width, channels)
+
+        super().__init__(in_dim, convolutions, layers=layers, width=width, hidden=hidden, dropout=dropout)
+
+
+class _JoinedCnn(nn.Module):
+    def __init__(self, width: int, channels: int) -> None:
+        super().__init__()
+        self.cnn = MultiCnnEncoder(width, channels=channels)
+        self.join = Dense(self.cnn.out_dim, width)
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        out: Tensor = self.join(self.cnn(x, keep))
+        return out

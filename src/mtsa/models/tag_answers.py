@@ -1,0 +1,73 @@
+"""What a tagger makes of many sentences: batches of like length, answers in the order of the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from mtsa.data.batches import sorted_batches, tensors
+
+from .answers import MOST, TOKENS, Rows, Tick, silent
+from .tagger import MtsaForTokenClassification
+
+
+def tag_rows(
+    model: MtsaForTokenClassification, rows: Rows, predicates: Sequence[int | None] | None = None, tick: Tick = silent
+) -> list[list[int]]:
+    """The best allowed row of tag numbers for each sentence given as word numbers; `tick` hears how many were done.
+
+    Args:
+        model: the tagger.
+        rows: numbers of the words of each.
+        predicates: the place of the predicate that is asked about in each; None for a tagger without.
+        tick: hears how many were done.
+    """
+
+    def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
+        if predicates is not None:
+            inputs["predicates"] = flags([predicates[number] for number in batch], inputs["input_ids"])
+        return model.decoder.decode(model(**inputs).logits, inputs["attention_mask"].bool())
+
+    return _in_batches(model, rows, read, tick)
+
+
+def find_predicates(model: MtsaForTokenClassification, rows: Rows, tick: Tick = silent) -> list[list[int]]:
+    """The places of the predicates in each sentence, as the model's finder sees them."""
+
+    def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
+        keep = inputs["attention_mask"].bool()
+        found = (model.predicate_scores(inputs["input_ids"], keep) > 0) & keep
+        return [row.nonzero()[:, 0].tolist() for row in found]
+
+    return _in_batches(model, rows, read, tick)
+
+
+def flags(places: Sequence[int | None], like: Tensor) -> Tensor:
+    """1 at the place of each row, 0 elsewhere, in the shape of `like` [B, N]."""
+    out = torch.zeros_like(like)
+    for number, place in enumerate(places):
+        if place is not None:
+            out[number, place] = 1
+    return out
+
+
+@torch.no_grad()
+def _in_batches(
+    model: MtsaForTokenClassification,
+    rows: Rows,
+    read: Callable[[list[int], dict[str, Tensor]], list[list[int]]],
+    tick: Tick,
+) -> list[list[int]]:
+    training = model.training
+    model.eval()
+    found: list[list[int]] = [[] for _ in rows]
+    for batch in sorted_batches([len(row) for row in rows], tokens=TOKENS, most=MOST):
+        inputs = tensors([rows[number] for number in batch])
+        answers = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
+        for number, answer in zip(batch, answers, strict=True):
+            found[number] = answer
+        tick(len(batch))
+    model.train(training)
+    return found

@@ -1,0 +1,38 @@
+"""How many were right, answered and there; precision, recall and F1 of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Counts:
+    """How many were right, answered and there."""
+
+    right: int = 0
+    answered: int = 0
+    there: int = 0
+
+    def add(self, right: int, answered: int, there: int) -> None:
+        """Count more."""
+        self.right, self.answered, self.there = self.right + right, self.answered + answered, self.there + there
+
+    @property
+    def precision(self) -> float:
+        """Right ones among the answered; 0 where nothing was."""
+        return self.right / self.answered if self.answered else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Right ones among those that are there; 0 where there are none."""
+        return self.right / self.there if self.there else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Their harmonic mean."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+    def as_json(self) -> dict[str, float]:
+        """The figures as plain values."""
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **vars(self)}

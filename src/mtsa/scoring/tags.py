@@ -1,0 +1,59 @@
+"""Figures of tagging: which words have the right tag, and which spans have the right ends and label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtsa.data.bio import is_bio, to_spans
+
+from .counts import Counts
+
+
+@dataclass
+class TagScore:
+    """Accuracy over words; where tags mark spans, precision, recall and F1 of those, whole and by label."""
+
+    count: int = 0  # sentences
+    words: int = 0
+    right: int = 0
+    spans: Counts | None = None
+    labels: dict[str, Counts] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float:
+        """Words with the right tag."""
+        return self.right / self.words if self.words else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        told: dict[str, Any] = {"accuracy": self.accuracy, "count": self.count, "words": self.words}
+        if self.spans is not None:
+            told |= self.spans.as_json() | {"labels": {name: self.labels[name].as_json() for name in sorted(self.labels)}}
+        return told
+
+    def curve(self) -> dict[str, float]:
+        """The figures to follow in training; `score` decides the best model: F1 of spans, or accuracy."""
+        if self.spans is None:
+            return {"score": self.accuracy, "accuracy": self.accuracy}
+        return {"score": self.spans.f1, "f1": self.spans.f1, "accuracy": self.accuracy}
+
+
+def score_tags(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], names: Sequence[str]) -> TagScore:
+    """Compare rows of tags; spans are counted where the names of the tags mark spans."""
+    score = TagScore(len(gold), spans=Counts() if is_bio(names) else None)
+    for truth, answer in zip(gold, answers, strict=True):
+        score.words += len(truth)
+        score.right += sum(one == other for one, other in zip(truth, answer, strict=True))
+        if score.spans is not None:
+            _count_spans(score, truth, answer)
+    return score
+
+
+def _count_spans(score: TagScore, truth: Sequence[str], answer: Sequence[str]) -> None:
+    there, answered = set(to_spans(truth)), set(to_spans(answer))
+    assert score.spans is not None
+    for span in there | answered:
+        for counts in (score.spans, score.labels.setdefault(span.label, Counts())):
+            counts.add(span in there and span in answered, span in answered, span in there)
