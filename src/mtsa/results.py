@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtsa.bench import results as bench
 from mtsa.data.source import InputError
-from mtsa.experiments import classification_table, nli_table
+from mtsa.experiments import classification_table, nli_table, srl_table
 from mtsa.experiments.params import nli_counts
 from mtsa.experiments.records import read_records
 from mtsa.files import write_text
@@ -27,6 +27,9 @@ def write(records: Path, out: Path) -> None:
     nli = nli_table.checked(read_records(records / "nli"))
     if nli:
         parts.append(nli_table.section(nli, nli_counts()))
+    srl = srl_table.checked(read_records(records / "srl"))
+    if srl:
+        parts.append(srl_table.section(srl))
     parts += bench.sections(records)
     if not parts:
         raise InputError(f"{records} holds no record; make one with: mtsa bench layer --out {records}/layer")

@@ -21,10 +21,10 @@ def test_every_recipe_loads_and_tells_what_it_is(name):
     assert len(named_recipes()[name]) > 20
     if name.endswith(".paper"):
         encoder = build_encoder(recipe.encoder["name"], 300, **recipe.encoder_options)
-        assert encoder.out_dim == (768 if recipe.pretrained.model else 600)
+        assert encoder.out_dim == (768 if recipe.pretrained.model else 200 if recipe.roles else 600)
         assert recipe.encoder.get("form", "released") == "released"
         if not recipe.pretrained.model:
-            assert recipe.vectors.member == "glove.6B.300d.txt"
+            assert recipe.vectors.member == ("glove.6B.100d.txt" if recipe.roles else "glove.6B.300d.txt")
 
 
 @pytest.mark.parametrize(

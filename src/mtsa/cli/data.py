@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import bar, fail, refusing
+
+if TYPE_CHECKING:
+    from mtsa.data.check import Report
+    from mtsa.data.check_tags import TagReport
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
 
@@ -23,11 +27,12 @@ def check(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     task: Annotated[
-        str, typer.Option(help="classification or pair; regression or similarity for number targets.")
+        str, typer.Option(help="classification, pair, tagging or srl; regression or similarity for number targets.")
     ] = "classification",
 ) -> None:
     """What is in a file, what is wrong with it, and where."""
     from mtsa.data.check import check as look
+    from mtsa.data.check_tags import check_roles, check_tagged
     from mtsa.data.examples import Layout
     from mtsa.names import nearest
     from mtsa.training.recipe import TASKS
@@ -37,7 +42,11 @@ def check(
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
-        report = look(file, layout, number=task in ("regression", "similarity"), paired=task in ("pair", "similarity"))
+        report: Report | TagReport
+        if task in ("tagging", "srl"):
+            report = (check_roles if task == "srl" else check_tagged)(file, layout)
+        else:
+            report = look(file, layout, number=task in ("regression", "similarity"), paired=task in ("pair", "similarity"))
     for line in report.lines():
         typer.echo(line)
     if report.wrong:

@@ -37,7 +37,8 @@ def classification(
     Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
     """
     from mtsa.experiments import classification as plan
-    from mtsa.experiments.classification_table import accuracy_rows, checked, markdown
+    from mtsa.experiments.classification_table import accuracy_rows, checked
+    from mtsa.experiments.markdown import markdown
 
     with refusing():
         places = plan.Places(data, vectors)
@@ -67,7 +68,7 @@ def nli(
     Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
     """
     from mtsa.experiments import nli as plan
-    from mtsa.experiments.classification_table import markdown
+    from mtsa.experiments.markdown import markdown
     from mtsa.experiments.nli_plot import draw, read_costs
     from mtsa.experiments.nli_table import checked, tables
     from mtsa.experiments.params import nli_counts
@@ -82,6 +83,30 @@ def nli(
         if picture is not None:
             names = draw(found, costs, picture)
             typer.echo(f"{picture}: {', '.join(names)}")
+
+
+@table.command("srl")
+def srl(
+    data: Annotated[Path, typer.Option(help="Folder with the files of PropBank or CoNLL-2005.")] = Path("data"),
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")] = None,
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
+    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
+    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
+    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/srl"),
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table of the records that are there.")] = False,
+) -> None:
+    """Semantic role labelling: tensorized attention, multi-head attention, LSTM and convolutions (the paper's Table 4).
+
+    Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
+    """
+    from mtsa.experiments import srl as plan
+    from mtsa.experiments.markdown import markdown
+    from mtsa.experiments.srl_table import checked, role_rows
+
+    with refusing():
+        places = plan.Places(data, vectors)
+        found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places), records, minutes, show))
+        typer.echo(markdown(role_rows(found)))
 
 
 def _recorded(plan: Callable[[], list[Unit]], records: Path, minutes: float | None, show: bool) -> list[dict[str, Any]]:

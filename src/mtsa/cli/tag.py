@@ -67,11 +67,13 @@ def _refuse_given(predicates: str | None) -> None:
 
 def _place(word: str, words: tuple[str, ...]) -> tuple[int, str]:
     """A predicate by its word, which must stand once in the sentence, or by its place, from 1."""
+    from mtsa.data.role_files import own_lemma
+
     places = [place for place, other in enumerate(words) if other.lower() == word.lower()]
     if len(places) == 1:
-        return places[0], word.lower()
+        return places[0], own_lemma(word)
     if word.isdecimal() and 1 <= int(word) <= len(words):
-        return int(word) - 1, words[int(word) - 1].lower()
+        return int(word) - 1, own_lemma(words[int(word) - 1])
     told = f"stands {len(places)} times in the text" if places else "is no word of the text"
     return fail(f'--predicates: "{word}" {told}; give the number of the word, from 1 to {len(words)}')
 

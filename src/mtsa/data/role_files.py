@@ -40,6 +40,15 @@ def read_roles(path: Path, *, words: Path | None = None, format: str = "auto") -
     return found
 
 
+def words_beside(path: Path, format: str) -> Path | None:
+    """The file of words that belongs to a props file: of its name, but ending in .words. Other formats need none.
+
+    Raises:
+        InputError: an unknown format, or an ending that tells none.
+    """
+    return path.with_suffix(".words") if role_format(path, format) == "props" else None
+
+
 def role_format(path: Path, format: str) -> str:
     """The format of a file: as named, or by its ending.
 
@@ -101,14 +110,15 @@ def _json_sentence(value: Any, path: Path, number: int) -> RoleSentence:
     frames = value.get("frames", [])
     if not isinstance(frames, list):
         raise at(path, number, '"frames" must be a list')
-    made = tuple(sorted((_json_frame(frame, len(words), path, number) for frame in frames), key=lambda one: one.predicate))
+    made = tuple(sorted((_json_frame(frame, words, path, number) for frame in frames), key=lambda one: one.predicate))
     doubled = next((one.predicate for one, other in pairwise(made) if one.predicate == other.predicate), None)
     if doubled is not None:
         raise at(path, number, f"two frames have the predicate {doubled}; a word has one")
     return RoleSentence(tuple(words), made, number)
 
 
-def _json_frame(frame: Any, count: int, path: Path, number: int) -> Frame:
+def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
+    count = len(words)
     place = frame.get("predicate") if isinstance(frame, dict) else None
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
         raise at(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
@@ -136,7 +146,12 @@ def _json_frame(frame: Any, count: int, path: Path, number: int) -> Frame:
             raise at(path, number, f"the predicate {place} stands inside one of its own roles")
         spans = sorted([*spans, Span(place, place, VERB)])
     lemma, speech = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech"))
-    return Frame(place, lemma or "-", tuple(spans), speech)
+    return Frame(place, lemma if lemma not in ("", "-") else own_lemma(words[place]), tuple(spans), speech)
+
+
+def own_lemma(word: str) -> str:
+    """What stands for the lemma of a predicate that has none: its word in small letters; "-" would mean no predicate."""
+    return word.lower() if word != "-" else "_"
 
 
 def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:

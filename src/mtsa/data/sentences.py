@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .examples import Layout
 from .props import blocks
-from .role_files import read_roles, role_format
+from .role_files import read_roles, words_beside
 from .source import at, lines
 
 _COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".props")
@@ -49,8 +49,7 @@ def read_sentences(path: Path, layout: Layout, words: Callable[[str], tuple[str,
 
 def read_asked(path: Path, format: str) -> Iterator[Sentence]:
     """The sentences of a file with semantic roles, and the predicates in it."""
-    beside = path.with_suffix(".words")
-    for sentence in read_roles(path, words=beside if role_format(path, format) == "props" else None, format=format):
+    for sentence in read_roles(path, words=words_beside(path, format), format=format):
         given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
         yield Sentence(sentence.words, given, sentence.line)
 

@@ -51,13 +51,22 @@ def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
+    return plain_spans(read_marked(path, layout))
+
+
+def read_marked(path: Path, layout: Layout) -> list[TaggedSentence]:
+    """All sentences of a file, with their tags as they stand in it.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
     if tagged_format(path, layout.format) == "jsonl":
         found = list(_json(path, layout))
     else:
         found = list(_columns(path, layout))
     if not found:
         raise InputError(f"{path} holds no sentence")
-    return plain_spans(found)
+    return found
 
 
 def tagged_format(path: Path, format: str) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtsa.training.folder import MANIFEST
 from mtsa.training.recipe import Recipe
-from mtsa.training.recipe_files import make_recipe, to_toml
-from mtsa.training.run import Progress, run_recipe
+from mtsa.training.recipe_files import to_toml
+from mtsa.training.run import Progress
 from mtsa.training.several import folds_of
 from mtsa.training.split import Split, check_there, read_split, repeated
 from mtsa.training.start import make
 
+from .recipe_units import RecipeUnit, plain_settings, without_seed
 from .rivals import RIVALS, check_installed, rival_figures
 from .units import Unit, check_names
 
@@ -108,7 +107,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Trained(Unit):
+class Trained(RecipeUnit):
     """One of our models, trained by the `cpu` recipe of its data set."""
 
     protocol: Protocol
@@ -121,30 +120,15 @@ class Trained(Unit):
         """The recipe of the run."""
         return _recipe(self.protocol, self.places, self.kind, self.number)
 
+    def split(self) -> Split:
+        return _split(self.protocol, self.places, self.number)
+
     @property
     def settings(self) -> dict[str, Any]:
-        table = tomllib.loads(to_toml(self.recipe))
-        for section, key in (("data", "train"), ("data", "dev"), ("data", "test"), ("vectors", "file")):
-            table[section][key] = Path(table[section][key]).name
-        return {**table, "folds": self.protocol.folds}
+        return {**super().settings, "folds": self.protocol.folds}
 
     def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
         return _normal(settings)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        data, vectors = self.recipe.data, self.recipe.vectors.file
-        return {Path(name).name: Path(name) for name in (data.train, data.dev, data.test, vectors) if name}
-
-    def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
-        if not (folder / MANIFEST).exists():
-            split = _split(self.protocol, self.places, self.number)
-            run_recipe(self.recipe, folder, say=lambda line: None, progress=self.labelled(progress), split=split)
-        record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-        test = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["test"]
-        kept = {key: value for key, value in test.items() if not isinstance(value, list)}
-        sources = record.pop("sources")
-        return {**record, "examples": sources["examples"], "split": sources["sha256"], "test_evaluations": [kept]}
 
 
 @dataclass(frozen=True)
@@ -183,14 +167,13 @@ def comparable(record: dict[str, Any]) -> dict[str, Any]:
     """
     settings: dict[str, Any] = record["settings"]
     if ROWS[record["row"]].encoder:
-        settings = _normal(settings)
-        settings = {**settings, "training": {key: value for key, value in settings["training"].items() if key != "seed"}}
+        settings = without_seed(_normal(settings))
     return {key: value for key, value in settings.items() if key != "seed"}
 
 
 def _normal(settings: dict[str, Any]) -> dict[str, Any]:
     table = {key: value for key, value in settings.items() if key != "folds"}
-    return {**tomllib.loads(to_toml(make_recipe(table, [], "the record"))), "folds": settings.get("folds")}
+    return {**plain_settings(table), "folds": settings.get("folds")}
 
 
 def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: int = 0) -> list[Unit]:

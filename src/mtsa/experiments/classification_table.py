@@ -9,6 +9,7 @@ from typing import Any
 from mtsa.data.source import InputError
 
 from .classification import PROTOCOLS, ROWS, comparable
+from .markdown import markdown
 from .records import check_alike, circumstances_of
 
 TITLES = {"cr": "CR", "mpqa": "MPQA", "subj": "SUBJ", "trec": "TREC", "sst5": "SST-5"}
@@ -107,13 +108,6 @@ def section(records: Sequence[dict[str, Any]]) -> str:
     parts += [f"- `{name}`: {about}." for name, about in rows.items()]
     parts += ["", REMARKS, markdown(cost_rows(records)), ""]
     return "\n".join(parts)
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, aligned so that it can be read as it is."""
-    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(lines[0]))]
-    rows = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
-    return "\n".join([rows[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *rows[1:]])
 
 
 def _unseen(cells: Cells, row: str, dataset: str) -> str:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +20,15 @@ from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.inputs import MODEL_FILES
 from mtsa.training.prepare import number_examples
 from mtsa.training.recipe import Recipe
-from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
 from mtsa.training.split import Split, check_there, cut, repeated
 from mtsa.training.start import make
 
+from .recipe_units import RecipeUnit, plain_settings, read_report, without_lists, without_seed
 from .units import Unit, check_names
 
 NAME = "nli"
-_EVALUATION = "evaluation.json"
+_EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Trained(Unit):
+class Trained(RecipeUnit):
     """One model on one data set with one seed."""
 
     corpus: Corpus
@@ -172,16 +170,6 @@ class Trained(Unit):
         return dict(self.places.pretrained)[self.kind.below]
 
     @property
-    def settings(self) -> dict[str, Any]:
-        table = tomllib.loads(to_toml(self.recipe))
-        for section, key in (("vectors", "file"), ("pretrained", "model")):
-            table[section][key] = Path(table[section][key]).name
-        return table
-
-    def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
-        return _normal(settings)
-
-    @property
     def files(self) -> dict[str, Path]:
         found = {name: (self.places.data / name).resolve() for name in self.corpus.files}
         if self.kind.below:
@@ -192,17 +180,15 @@ class Trained(Unit):
         split, tests = read_parts(self.corpus, self.places, self.number)
         if not (folder / MANIFEST).exists():
             run_recipe(self.recipe, folder, say=lambda line: None, progress=self.labelled(progress), split=split)
-        if not (folder / _EVALUATION).exists():
-            write_json(folder / _EVALUATION, _evaluate(folder, split, tests))
-        record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-        dev = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["dev"]
-        evaluation = json.loads((folder / _EVALUATION).read_text(encoding="utf-8"))
+        if not (folder / f"{_EVALUATION}.json").exists():
+            write_json(folder / f"{_EVALUATION}.json", _evaluate(folder, split, tests))
+        record, metrics, evaluation = (read_report(folder, name) for name in ("record", "metrics", _EVALUATION))
         sources = record.pop("sources")
         return {
             **record,
             "examples": sources["examples"] | {"test": sum(map(len, tests.values()))},
             "split": sources["sha256"],
-            "dev_accuracy": dev["accuracy"],
+            "dev_accuracy": metrics["dev"]["accuracy"],
             "train_accuracy": evaluation["train"],
             "test_evaluations": [evaluation["test"]],
         }
@@ -217,11 +203,11 @@ def _evaluate(folder: Path, split: Split, tests: dict[str, list[Example]]) -> di
     learnt = train.score(train.answers(run.model)).as_json()["accuracy"]
     found = part.answers(run.model)
     whole = part.score(found).as_json()
-    kept = {key: value for key, value in whole.items() if not isinstance(value, list)}
+    kept = without_lists(whole)
     known = repeated(dataclasses.replace(split, test=every))
     if any(known) and not all(known):
         unseen = part.score(found, [place for place, there in enumerate(known) if not there]).as_json()
-        kept["unseen"] = {key: value for key, value in unseen.items() if not isinstance(value, list)}
+        kept["unseen"] = without_lists(unseen)
     kept["parts"] = {}
     start = 0
     for name, examples in tests.items():
@@ -255,12 +241,7 @@ def comparable(record: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: settings that are no recipe.
     """
-    settings = _normal(record["settings"])
-    return {**settings, "training": {key: value for key, value in settings["training"].items() if key != "seed"}}
-
-
-def _normal(settings: dict[str, Any]) -> dict[str, Any]:
-    return tomllib.loads(to_toml(make_recipe(settings, [], "the record")))
+    return without_seed(plain_settings(record["settings"]))
 
 
 def units(datasets: Sequence[str], rows: Sequence[str], places: Places, most: int = 0) -> list[Unit]:

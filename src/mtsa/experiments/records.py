@@ -39,13 +39,19 @@ def check_record(record: Any, path: Path) -> dict[str, Any]:
     return record
 
 
+def main_figure(figures: dict[str, Any]) -> tuple[str, Any]:
+    """Name and value of what counts most: F1 where roles were labelled, accuracy elsewhere."""
+    return ("F1", figures["f1"]) if "f1" in figures else ("accuracy", figures.get("accuracy"))
+
+
 def _check_tests(tests: list[Any], path: Path) -> None:
     if len(tests) != 1:
         raise InputError(f"{path}: the test part was evaluated {len(tests)} times; exactly once counts; {_CURE}")
     for figures in (tests[0], tests[0].get("unseen", tests[0]) if isinstance(tests[0], dict) else None):
-        accuracy, count = (figures.get("accuracy"), figures.get("count")) if isinstance(figures, dict) else (None, None)
-        if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0:
-            raise InputError(f"{path}: the test accuracy is {accuracy!r}; it must be between 0 and 1; {_CURE}")
+        name, value = main_figure(figures) if isinstance(figures, dict) else ("accuracy", None)
+        count = figures.get("count") if isinstance(figures, dict) else None
+        if not isinstance(value, float) or not 0.0 <= value <= 1.0:
+            raise InputError(f"{path}: the test {name} is {value!r}; it must be between 0 and 1; {_CURE}")
         if not isinstance(count, int) or count < 1:
             raise InputError(f"{path}: the count of test examples is {count!r}; it must be at least 1; {_CURE}")
 

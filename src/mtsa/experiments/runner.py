@@ -20,7 +20,7 @@ from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json
 from mtsa.training.run import Progress
 
-from .records import check_record, read_record
+from .records import check_record, main_figure, read_record
 from .units import Unit
 
 try:
@@ -141,7 +141,8 @@ def _run(unit: Unit, folder: Path, say: Callable[[str], None], progress: Progres
     write_json(path, check_record(record, path))
     _remove(work)
     test = record["test_evaluations"][0]
-    say(f"{unit.path.with_suffix('')}: test {test['accuracy']:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
+    name, value = main_figure(test)
+    say(f"{unit.path.with_suffix('')}: test {name} {value:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
 
 
 def _remove(work: Path) -> None:

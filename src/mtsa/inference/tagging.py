@@ -13,6 +13,7 @@ from mtsa.data import tokens
 from mtsa.data.bio import to_spans
 from mtsa.data.examples import Layout
 from mtsa.data.frames import Frame, RoleSentence
+from mtsa.data.role_files import own_lemma
 from mtsa.data.sentences import Sentence, read_sentences
 from mtsa.data.source import InputError
 from mtsa.data.tagged import TaggedSentence
@@ -131,6 +132,6 @@ class RolePredictor(_Tagger[RoleSentence]):
         questions = []
         for place, sentence in enumerate(chunk):
             given = sentence.predicates
-            asked = given if given is not None else [(at, sentence.words[at].lower()) for at in found[place]]
+            asked = given if given is not None else [(at, own_lemma(sentence.words[at])) for at in found[place]]
             questions += [_Question(place, at, lemma) for at, lemma in asked]
         return questions

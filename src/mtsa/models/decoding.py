@@ -22,9 +22,15 @@ class Decoder:
     def __init__(self, tags: Sequence[str], may_follow: Callable[[str | None, str], bool]) -> None:
         self.tags = list(tags)
         self.first = torch.tensor([may_follow(None, tag) for tag in tags])  # [T]
-        self.after = torch.tensor([[may_follow(before, tag) for tag in tags] for before in tags])  # [T, T]
+        after = torch.tensor([[may_follow(before, tag) for tag in tags] for before in tags])  # [T before, T]
         assert self.first.any()
-        assert self.after.any(1).all()
+        assert after.any(1).all()
+        self.choosy = (~after.all(0)).nonzero()[:, 0]  # [R]: tags that may not stand after every other
+        allowed = [after[:, tag].nonzero()[:, 0].tolist() for tag in self.choosy.tolist()]
+        assert all(allowed)
+        most = max(map(len, allowed), default=1)
+        filled = [ways + [ways[-1]] * (most - len(ways)) for ways in allowed]
+        self.before = torch.tensor(filled, dtype=torch.long).view(-1, most)  # [R, K]: what they may stand after
 
     @torch.no_grad()
     def decode(self, scores: Tensor, keep: Tensor) -> list[list[int]]:
@@ -35,12 +41,15 @@ class Decoder:
             keep: bool [B, N]: True for real words, which stand at the left.
         """
         B, N, T = scores.shape
-        forbidden = torch.full((T, T), -torch.inf, device=scores.device).masked_fill_(self.after.to(scores.device), 0.0)
+        choosy, before = self.choosy.to(scores.device), self.before.to(scores.device)
         best = scores[:, 0].float().masked_fill(~self.first.to(scores.device), -torch.inf)  # [B, T]
         back = torch.zeros(B, N, T, dtype=torch.long, device=scores.device)
         for place in range(1, N):
-            ways = best[:, :, None] + forbidden  # [B, T before, T]
-            reached, back[:, place] = ways.max(1)
+            top, where = best.max(1, keepdim=True)  # after any tag: the best one, [B, 1]
+            reached, back[:, place] = top.repeat(1, T), where
+            ways, which = best[:, before].max(-1)  # [B, R]
+            reached[:, choosy] = ways
+            back[:, place, choosy] = before.expand(B, -1, -1).gather(2, which[..., None])[..., 0]
             best = torch.where(keep[:, place, None], reached + scores[:, place].float(), best)
         lengths = keep.sum(1).tolist()
         last = best.argmax(1)  # [B]

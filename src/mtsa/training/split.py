@@ -16,7 +16,7 @@ from mtsa.data import readers
 from mtsa.data.catalogue import SOURCES
 from mtsa.data.examples import Example, Layout
 from mtsa.data.official import emphasised
-from mtsa.data.role_files import read_roles
+from mtsa.data.role_files import read_roles, words_beside
 from mtsa.data.source import InputError
 from mtsa.data.tagged import read_tagged
 
@@ -86,8 +86,7 @@ def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any]
         InputError: whatever is wrong with the file.
     """
     if recipe.roles:
-        words = path.with_suffix(".words")  # beside a props file, which has no words of its own
-        return list(read_roles(path, words=words if path.suffix == ".props" else None, format=layout.format)), []
+        return list(read_roles(path, words=words_beside(path, layout.format), format=layout.format)), []
     if recipe.tagged:
         return list(read_tagged(path, layout)), []
     found = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)

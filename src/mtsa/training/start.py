@@ -17,6 +17,8 @@ from .run import Outcome, Progress, is_first, run_recipe, set_threads
 from .several import cross_validate, repeat
 from .split import read_split
 
+_READING = ("task", "data.", "vectors.", "pretrained.")  # settings that the size of the data and its defaults follow from
+
 
 def make(
     recipe: str | None,
@@ -50,12 +52,12 @@ def make(
         merged["encoder"] = encoder_for(encoder or ("stacked_mtsa" if task in ("tagging", "srl") else "mtsa"))
     if task is not None:
         merged["task"] = task
-    made = make_recipe(merged, settings or [], recipe or "the command line")
-    if recipe is None and made.data.train:
-        for section, values in _settings(made).items():
+    if recipe is None:
+        reading = [setting for setting in settings or [] if setting.startswith(_READING)]
+        read = make_recipe(merged, reading, "the command line")
+        for section, values in _settings(read).items() if read.data.train else ():
             merged[section] = {**values, **merged.get(section, {})}
-        made = make_recipe(merged, settings or [], "the command line")
-    return made
+    return make_recipe(merged, settings or [], recipe or "the command line")
 
 
 def start(

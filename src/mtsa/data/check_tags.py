@@ -1,0 +1,155 @@
+"""`mtsa data check FILE --task tagging` and `--task srl`: what is in a file of tagged sentences or semantic roles."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from .bio import INSIDE, is_bio, to_spans
+from .examples import Layout
+from .frames import CONTINUED, REFERRING, VERB, RoleSentence
+from .role_files import read_roles, role_format, words_beside
+from .source import InputError
+from .tagged import TaggedSentence, read_marked, tagged_format
+
+S = TypeVar("S", TaggedSentence, RoleSentence)
+
+
+@dataclass
+class TagReport:
+    """What was found."""
+
+    path: Path
+    format: str
+    sentences: int = 0
+    told: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # it cannot be used as it is
+    odd: list[str] = field(default_factory=list)  # it can, but look at this
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        count = "" if self.wrong else f", {self.sentences:,} sentences"
+        out = [f"{self.path}: {self.format}{count}", *self.told]
+        out += [f"odd: {remark}" for remark in self.odd]
+        out += [f"wrong: {remark}" for remark in self.wrong]
+        return [*out, "this file cannot be used as it is" if self.wrong else "nothing is wrong with this file"]
+
+
+def check_tagged(path: Path, layout: Layout) -> TagReport:
+    """Look through a file of tagged sentences.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    report = TagReport(path, tagged_format(path, layout.format))
+    try:
+        sentences = read_marked(path, layout)
+    except InputError as error:
+        report.wrong.append(str(error))
+        return report
+    report.sentences = len(sentences)
+    tags = Counter(tag for sentence in sentences for tag in sentence.tags)
+    report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
+    if is_bio(tags) or all(tag == "O" or tag[1:2] == "-" for tag in tags):
+        spans = Counter(span.label for sentence in sentences for span in to_spans(sentence.tags))
+        report.told.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
+        _say(report, "span that goes on (I-) without a beginning; it is taken for one that begins there", sentences, _orphan)
+    else:
+        report.told.append(f"{len(tags)} tags: {_most(tags)}")
+    if len(tags) < 2:
+        report.wrong.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two')
+    _say_twice(report, [(sentence.texts[0], sentence.line) for sentence in sentences])
+    return report
+
+
+def check_roles(path: Path, layout: Layout) -> TagReport:
+    """Look through a file of semantic roles.
+
+    Raises:
+        InputError: an unknown format.
+    """
+    report = TagReport(path, role_format(path, layout.format))
+    try:
+        sentences = read_roles(path, words=words_beside(path, report.format), format=report.format)
+    except InputError as error:
+        report.wrong.append(str(error))
+        return report
+    report.sentences = len(sentences)
+    frames = [frame for sentence in sentences for frame in sentence.frames]
+    roles = Counter(span.label for frame in frames for span in frame.spans if span.label != VERB)
+    report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
+    report.told.append(f"{len(frames):,} predicates, {roles.total():,} roles, {len(roles)} labels: {_most(roles)}")
+    if not frames:
+        report.wrong.append("no sentence has a predicate; there is nothing to learn")
+    without = sum(not sentence.frames for sentence in sentences)
+    if without and frames:
+        report.odd.append(f"{without:,} sentences without a predicate; they teach the finder alone")
+    _say(report, "role that is continued (C-) without a beginning; it counts as one of its own", sentences, _continued)
+    _say(report, "reference (R-) without what it refers to", sentences, _referring)
+    _say(report, "predicate without a (V*) at its own word", sentences, _elsewhere)
+    rare = sorted(label for label, count in roles.items() if count == 1)
+    if rare:
+        report.odd.append(f"labels that occur once: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}")
+    _say_twice(report, [(sentence.texts[0], sentence.line) for sentence in sentences])
+    return report
+
+
+def _orphan(sentence: TaggedSentence) -> int:
+    before = ("O", *sentence.tags[:-1])
+    return sum(tag.startswith(INSIDE) and old[2:] != tag[2:] for old, tag in zip(before, sentence.tags, strict=True))
+
+
+def _continued(sentence: RoleSentence) -> int:
+    return sum(
+        span.label.startswith(CONTINUED)
+        and not any(other.label == span.label.removeprefix(CONTINUED) and other < span for other in frame.spans)
+        for frame in sentence.frames
+        for span in frame.spans
+    )
+
+
+def _referring(sentence: RoleSentence) -> int:
+    return sum(
+        span.label.startswith(REFERRING)
+        and not any(other.label == span.label.removeprefix(REFERRING) for other in frame.spans)
+        for frame in sentence.frames
+        for span in frame.spans
+    )
+
+
+def _elsewhere(sentence: RoleSentence) -> int:
+    return sum(
+        not any(span.label == VERB and span.start <= frame.predicate <= span.end for span in frame.spans)
+        for frame in sentence.frames
+    )
+
+
+def _say(report: TagReport, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
+    places = [(sentence.line, count(sentence)) for sentence in sentences]
+    found = [line for line, number in places if number]
+    if found:
+        report.odd.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {_some(found)}")
+
+
+def _say_twice(report: TagReport, texts: list[tuple[str, int]]) -> None:
+    first: dict[str, int] = {}
+    twice = [line for text, line in texts if first.setdefault(text, line) != line]
+    if twice:
+        report.odd.append(f"{len(twice):,} sentences that were there before: line {_some(twice)}")
+
+
+def _lengths(lengths: list[int]) -> str:
+    return f"words in a sentence: median {statistics.median(lengths):g}, longest {max(lengths):,}"
+
+
+def _most(counts: Counter[str]) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(12))
+    return shown + (", ..." if len(counts) > 12 else "")
+
+
+def _some(found: list[int]) -> str:
+    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")

@@ -1,0 +1,90 @@
+"""Units that run a recipe: what all tables of trained models share."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtsa.training.folder import MANIFEST
+from mtsa.training.recipe import Recipe
+from mtsa.training.recipe_files import make_recipe, to_toml
+from mtsa.training.run import Progress, run_recipe
+from mtsa.training.split import Split
+
+from .units import Unit
+
+_FILES = (("data", "train"), ("data", "dev"), ("data", "test"), ("vectors", "file"), ("pretrained", "model"))
+
+
+@dataclass(frozen=True)
+class RecipeUnit(Unit):
+    """A model, trained and tested by a recipe."""
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """The recipe of the run."""
+
+    def split(self) -> Split | None:
+        """The examples, where they are not those of the recipe's files."""
+        return None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        table = tomllib.loads(to_toml(self.recipe))
+        for section, key in _FILES:
+            table[section][key] = Path(table[section][key]).name
+        return table
+
+    def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return plain_settings(settings)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        data, vectors = self.recipe.data, self.recipe.vectors.file
+        return {Path(name).name: Path(name) for name in (data.train, data.dev, data.test, vectors) if name}
+
+    def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
+        if not (folder / MANIFEST).exists():
+            self.train(folder, progress)
+        record, metrics = (read_report(folder, name) for name in ("record", "metrics"))
+        sources = record.pop("sources")
+        return {
+            **record,
+            "examples": sources["examples"],
+            "split": sources["sha256"],
+            "test_evaluations": [without_lists(metrics["test"])],
+        }
+
+    def train(self, folder: Path, progress: Progress) -> None:
+        """Run the recipe to its end, or go on with it."""
+        run_recipe(self.recipe, folder, say=lambda line: None, progress=self.labelled(progress), split=self.split())
+
+
+def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a record, with what has been added to recipes since at its default.
+
+    Raises:
+        InputError: settings that are no recipe.
+    """
+    return tomllib.loads(to_toml(make_recipe(settings, [], "the record")))
+
+
+def without_seed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings but for the seed: what the units of one cell share."""
+    training = {key: value for key, value in settings["training"].items() if key != "seed"}
+    return {**settings, "training": training}
+
+
+def read_report(folder: Path, name: str) -> Any:
+    """A report of a finished run."""
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def without_lists(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures without the tables of classes among them."""
+    return {key: value for key, value in figures.items() if not isinstance(value, list)}

@@ -1,0 +1,154 @@
+"""Taggers from the command line: train, evaluate, predict to every kind of file, and one sentence for every mistake."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mtsa.cli import app
+from mtsa.corpora import corpus_files
+from mtsa.data.props import read_props
+from tests.training.test_tagging import SMALL, tagged
+
+runner = CliRunner()
+FAST = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+SENTENCE = "The committee approved the plan after a long debate ."
+
+
+def call(*arguments, **options):
+    return runner.invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    tagged(folder / "train.conll")
+    tagged(folder / "test.conll", 40, seed=5)
+    tagged(folder / "more.conll", 30, seed=6)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def names(folder):
+    files = ("--train", folder / "train.conll", "--test", folder / "test.conll", "--test", folder / "more.conll")
+    done = call("train", "--task", "tagging", *files, "--out", folder / "names", *FAST)
+    assert done.exit_code == 0, done.output
+    return folder / "names", done
+
+
+@pytest.fixture(scope="module")
+def roles(folder):
+    quick = ("--set", "training.epochs=6", "--set", "encoder.layers=1")
+    done = call("train", "roles.cpu", "--out", folder / "roles", *quick)
+    assert done.exit_code == 0, done.output
+    return folder / "roles", done
+
+
+def test_training_tells_figures_of_every_test_file(names):
+    _, done = names
+    assert "144 train, 16 dev, 40 test, 30 test:more, 5 tags" in done.stdout
+    assert "test: F1 of spans" in done.stdout
+    assert "more: F1 of spans" in done.stdout
+
+
+def test_evaluating_tags(names, folder):
+    run, _ = names
+    done = call("evaluate", run, "--data", folder / "test.conll")
+    assert done.exit_code == 0, done.output
+    assert "PER" in done.stdout
+    assert "precision" in done.stdout
+    told = json.loads(call("evaluate", run, "--data", folder / "test.conll", "--json").stdout)
+    assert told["f1"] > 0.8
+    assert not (run / "confusion.png").exists()
+
+
+def test_predicting_tags_in_every_way(names, folder):
+    run, _ = names
+    told = json.loads(call("predict", run, "Bob saw Rome.").stdout)
+    assert told["words"] == ["Bob", "saw", "Rome", "."]
+    assert told["tags"][:3] == ["B-PER", "O", "B-LOC"]
+    lines = call("predict", run, "-", input="Ada\nin Oslo\n").stdout.splitlines()
+    assert [json.loads(line)["tags"] for line in lines] == [["B-PER"], ["O", "B-LOC"]]
+    assert call("predict", run, folder / "test.conll", "--out", folder / "out.conll").exit_code == 0
+    from mtsa.data.examples import Layout
+    from mtsa.data.tagged import read_tagged
+
+    answers, truth = (read_tagged(folder / name, Layout()) for name in ("out.conll", "test.conll"))
+    assert [one.words for one in answers] == [one.words for one in truth]
+    assert sum(one.tags == other.tags for one, other in zip(answers, truth, strict=True)) > 30
+
+
+def test_predicting_roles_and_scoring_them(roles, folder):
+    run, done = roles
+    assert "finding predicates: F1" in done.stdout
+    gold = corpus_files("corpus:roles")["test"]
+    out = folder / "answers.props"
+    assert call("predict", run, gold, "--predicates", "given", "--out", out).exit_code == 0
+    scored = json.loads(call("score", "srl", gold, out, "--json").stdout)
+    measured = json.loads(call("evaluate", run, "--data", "corpus:roles", "--json").stdout)
+    assert scored["f1"] == pytest.approx(measured["f1"])
+    assert scored["complete"] == pytest.approx(measured["complete"])
+    assert [one.words for one in read_props(out, out.with_suffix(".words"))] == [
+        one.words for one in read_props(gold, gold.with_suffix(".words"))
+    ]
+    found = folder / "found.jsonl"
+    assert call("predict", run, gold.with_suffix(".words"), "--format", "columns", "--out", found).exit_code == 0
+    assert len(found.read_text().splitlines()) == 40
+
+
+def test_asking_about_chosen_predicates(roles):
+    run, _ = roles
+    told = json.loads(call("predict", run, SENTENCE, "--predicates", "approved, 9").stdout)
+    assert [(frame["predicate"], frame["lemma"]) for frame in told["frames"]] == [(2, "approved"), (8, "debate")]
+    for bad, word in (("the", "stands 2 times"), ("rejected", "is no word of the text"), ("11", "is no word of the text")):
+        done = call("predict", run, SENTENCE, "--predicates", bad)
+        assert done.exit_code == 2
+        assert word in done.output
+
+
+def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
+    from mtsa.cli.tag import _shown
+    from mtsa.data.frames import Frame, RoleSentence, Span
+    from mtsa.data.tagged import TaggedSentence
+
+    spans = (Span(0, 1, "A0"), Span(2, 2, "V"))
+    _shown(RoleSentence(("The", "man", "slept", "."), (Frame(2, "sleep", spans),), 1))
+    assert capsys.readouterr().out == "The man slept .\n  slept: [A0 The man] [V slept] .\n"
+    _shown(RoleSentence(("No", "."), (), 1))
+    assert "no predicate found" in capsys.readouterr().out
+    _shown(TaggedSentence(("Ada", "ran"), ("B-PER", "O"), 1))
+    assert capsys.readouterr().out == "[PER Ada] ran\n"
+    _shown(TaggedSentence(("Ada", "ran"), ("NN", "VB"), 1))
+    assert capsys.readouterr().out == "Ada/NN ran/VB\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("{names}", "a b", "--pair", "c"), "are not for a tagger"),
+        (("{names}", "a b", "--predicates", "a"), "--predicates is for models of semantic roles"),
+        (("{names}", "a b", "--out", "x.csv"), "the ending must be .jsonl or .conll"),
+        (("{roles}", "a b", "--out", "x.conll"), "the ending must be .jsonl or .props"),
+        (("{roles}", "missing.conll"), "looks like a file, but there is none"),
+        (("{roles}", "-", "--predicates", "given"), "goes with a text or a file"),
+        (("{roles}", "{gold}", "--predicates", "gave"), 'write "given" for those in it'),
+    ],
+)
+def test_every_slip_gets_one_sentence(roles, names, arguments, told):
+    places = {"{names}": names[0], "{roles}": roles[0], "{gold}": corpus_files("corpus:roles")["test"]}
+    done = call("predict", *(places.get(part, part) for part in arguments))
+    assert done.exit_code == 2, done.output
+    assert told in done.output
+    assert "Traceback" not in done.output
+
+
+def test_checking_files(folder):
+    done = call("data", "check", folder / "train.conll", "--task", "tagging")
+    assert (done.exit_code, "160 sentences" in done.output) == (0, True)
+    done = call("data", "check", corpus_files("corpus:roles")["dev"], "--task", "srl")
+    assert (done.exit_code, "20 sentences" in done.output) == (0, True)
+    (folder / "bad.props").write_text("give\t(V*\n\n")
+    (folder / "bad.words").write_text("give\n\n")
+    done = call("data", "check", folder / "bad.props", "--task", "srl")
+    assert done.exit_code == 2
+    assert "bad.props, line 1: (V is never closed" in done.output

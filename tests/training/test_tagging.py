@@ -1,0 +1,194 @@
+"""Taggers from file to answer: small real runs of both tasks."""
+
+import json
+import random
+
+import pytest
+import torch
+from transformers import AutoModelForTokenClassification, pipeline
+
+import mtsa
+from mtsa.data.batches import shuffled_batches
+from mtsa.data.bio import may_follow
+from mtsa.data.source import InputError
+from mtsa.inference.predictor import Predictor
+from mtsa.interop import sentence_transformer
+from mtsa.models.tagger import IGNORED
+from mtsa.training.prepare import prepare
+from mtsa.training.recipe_files import load_recipe, make_recipe
+from mtsa.training.split import read_split
+from mtsa.training.trainer import RecipeTrainer
+
+NAMES, PLACES, FILLERS = ("Ada", "Bob", "Cleo"), ("Paris", "Rome", "Oslo"), ("saw", "the", "in", "now", "and", "old")
+SMALL = {
+    "encoder.layers": 1, "encoder.width": 24, "encoder.heads": 2, "encoder.hidden": 32, "vectors.width": 16,
+    "tokens.least": 1, "training.epochs": 12, "training.learning_rate": 1e-2, "training.warmup": 5, "model.dropout": 0.0,
+}  # fmt: skip
+
+
+def tagged(path, count=160, seed=0):
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        for _ in range(rng.randint(2, 6)):
+            kind = rng.choice(("PER", "LOC", "O", "O"))
+            if kind == "O":
+                lines.append(f"{rng.choice(FILLERS)} O")
+            else:
+                pool, second = (NAMES, "Smith") if kind == "PER" else (PLACES, "City")
+                lines += [f"{rng.choice(pool)} B-{kind}", f"{second} I-{kind}"][: rng.randint(1, 2)]
+        lines.append("")
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("names")
+    train, test, other = (tagged(folder / f"{part}.conll", seed=seed) for seed, part in enumerate(("train", "test", "other")))
+    model = mtsa.train(task="tagging", train=train, test=test, tests=[str(other)], out=folder / "run", settings=SMALL)
+    return model, folder
+
+
+def test_a_tagger_learns_and_tells_its_figures(names):
+    model, folder = names
+    metrics = json.loads((folder / "run" / "metrics.json").read_text())
+    assert metrics["test"]["f1"] > 0.9
+    assert metrics["test:other"]["f1"] > 0.9
+    assert metrics["test:other"] != metrics["test"]
+    assert model.evaluate(folder / "test.conll").figures.as_json() == {
+        key: value for key, value in metrics["test"].items() if key != "unseen"
+    }
+    assert set(metrics["test"]["labels"]) == {"LOC", "PER"}
+    (answer,) = model.predict(["Bob saw Rome."])
+    assert answer.words[:3] == ("Bob", "saw", "Rome")
+    assert answer.tags[:3] == ("B-PER", "O", "B-LOC")
+    (split,) = model.predict([["Bob", "saw", "Rome."]])
+    assert split.words == ("Bob", "saw", "Rome.")
+    assert repr(model).startswith("TagPredictor(")
+
+
+def test_what_is_no_sentence_is_refused(names):
+    model, folder = names
+    for bad in ("a text", [["two words"]], [[3]]):
+        with pytest.raises(InputError):
+            model.predict(bad)
+    with pytest.raises(InputError, match="holds a tagger"):
+        Predictor.load(folder / "run")
+    with pytest.raises(InputError, match="makes no sentence vectors"):
+        sentence_transformer(folder / "run")
+    assert not (folder / "run" / "modules.json").exists()
+
+
+def test_transformers_loads_a_tagger(names):
+    import mtsa.hub  # noqa: F401
+
+    model, folder = names
+    loaded = AutoModelForTokenClassification.from_pretrained(folder / "run")
+    ids = torch.tensor([[2, 3, 4]])
+    torch.testing.assert_close(loaded.eval()(ids).logits, model.model.eval()(ids).logits)
+    pipe = pipeline("token-classification", model=str(folder / "run"))
+    assert [one["entity"] for one in pipe("Bob saw Rome")] == ["B-PER", "B-LOC"]
+
+
+def test_parts_of_speech_are_scored_word_by_word(tmp_path):
+    path = tagged(tmp_path / "t.conll")
+    plain = path.read_text().replace("B-PER", "NN").replace("I-PER", "NN").replace("B-LOC", "LC").replace("I-LOC", "LC")
+    path.write_text(plain.replace(" O", " XX"))
+    model = mtsa.train(task="tagging", train=path, out=tmp_path / "run", settings={**SMALL, "training.epochs": 4})
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["dev"]["accuracy"] > 0.9
+    assert "f1" not in metrics["dev"]
+    assert model.tags == ["LC", "NN", "XX"]
+
+
+def test_the_embedded_roles_train_and_find_their_predicates(tmp_path):
+    settings = {"training.epochs": 14, "encoder.layers": 1}
+    model = mtsa.train("roles.cpu", out=tmp_path / "run", settings=settings)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["dev"]["predicates"]["f1"] > 0.4
+    assert metrics["dev"]["f1"] > 0.15
+    again = model.evaluate("corpus:roles").as_json()
+    assert again["f1"] == metrics["test"]["f1"]
+    (answer,) = model.predict(["The committee approved the plan after a long debate."])
+    assert answer.words[-1] == "."
+    for frame in answer.frames:
+        assert frame.lemma == answer.words[frame.predicate].lower()
+        assert all(0 <= span.start <= span.end < len(answer.words) for span in frame.spans)
+    assert model.predict([""])[0].frames == ()
+    with pytest.raises(InputError, match="add --task srl"):
+        mtsa.train(train="corpus:roles", out=tmp_path / "other")
+    with pytest.raises(InputError, match="add --task classification"):
+        mtsa.train(task="srl", train="corpus:questions", out=tmp_path / "other")
+
+
+def test_rows_of_roles():
+    recipe = load_recipe("roles.cpu")
+    prepared = prepare(recipe, read_split(recipe))
+    part = prepared.parts["train"]
+    assert len(part) == 217 + 6  # predicates, and sentences without
+    several = next(place for place, one in enumerate(part.asked) if len(one.sentence.frames) > 1)
+    empty = next(place for place, one in enumerate(part.asked) if one.frame is None)
+    batch = part.batch([several, several + 1, empty])
+    first, second = part.asked[several].sentence.frames[:2]
+    assert batch["predicates"].nonzero().tolist() == [[0, first.predicate], [1, second.predicate]]
+    assert batch["found"][0].gt(0).nonzero()[:, 0].tolist() == [one.predicate for one in part.asked[several].sentence.frames]
+    assert (batch["found"][1] == IGNORED).all()  # said once for each sentence
+    assert (batch["found"][2, : len(part.rows[empty])] == 0).all()
+    assert (batch["labels"][2] == IGNORED).all()
+    spans = [prepared.labels[tag] for tag in batch["labels"][1].tolist() if tag != IGNORED]
+    assert "B-V" in spans
+    assert all(may_follow(before, after) for before, after in zip([None, *spans], spans, strict=False))
+
+
+def test_long_training_sentences_are_cut_and_their_late_predicates_left_out(tmp_path):
+    props = "".join(f"p{n}\t" + "\t".join("(V*)" if n == m else "*" for m in range(3)) + "\n" for n in range(3))
+    for part in ("train", "dev"):
+        (tmp_path / f"{part}.props").write_text(f"{props}\n" * 4)
+        (tmp_path / f"{part}.words").write_text("a\nb\nc\n\n" * 4)
+    data = {part: str(tmp_path / f"{part}.props") for part in ("train", "dev")}
+    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"longest": 2, "least": 1}}, [])
+    prepared = prepare(recipe, read_split(recipe))
+    assert len(prepared.parts["train"]) == 8
+    assert max(prepared.parts["train"].lengths) == 2
+    assert len(prepared.parts["dev"]) == 12
+    assert max(prepared.parts["dev"].lengths) == 3
+    assert "train: 4 texts were cut after 2 words" in prepared.remarks
+    assert prepared.parts["train"].batch([0])["found"].tolist() == [[1, 1]]
+
+
+def test_batches_by_words_hold_no_more_and_are_as_many_in_each_epoch():
+    rng = random.Random(3)
+    lengths = [rng.randint(1, 60) for _ in range(700)]
+    first, second = (shuffled_batches(lengths, 1, tokens=256, seed=5, epoch=epoch) for epoch in (0, 1))
+    assert sorted(number for batch in first for number in batch) == list(range(700))
+    assert all(len(batch) * max(lengths[number] for number in batch) <= 256 for batch in first)
+    assert len(first) == len(second)
+    assert first != second
+    words = sum(lengths) / sum(len(batch) * max(lengths[number] for number in batch) for batch in first)
+    assert words > 0.9
+
+
+def test_the_rate_is_halved_where_the_recipe_says(tmp_path):
+    settings = {"steps": 6, "halve_at": [2, 4], "learning_rate": 0.8, "optimizer": "adadelta", "epsilon": 1e-6}
+    path = tagged(tmp_path / "t.conll", 40)
+    table = {
+        "task": "tagging", "data": {"train": str(path)}, "vectors": {"width": 6}, "training": settings,
+        "encoder": {"name": "stacked_mtsa", "layers": 1, "width": 12, "heads": 2, "hidden": 10},
+    }  # fmt: skip
+    recipe = make_recipe(table, [])
+    prepared = prepare(recipe, read_split(recipe))
+    trainer = RecipeTrainer(
+        prepared.model(), recipe, prepared.parts["train"], prepared.parts["dev"], known=prepared.inputs.known, folder=tmp_path
+    )
+    rates = []
+    step = trainer.training_step
+
+    def watched(*arguments, **options):
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+        return step(*arguments, **options)
+
+    trainer.training_step = watched
+    trainer.train()
+    assert rates == pytest.approx([0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
+    assert trainer.optimizer.defaults["eps"] == 1e-6
