@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from mtsa.bench.results import sections
 from mtsa.cli import app
 from mtsa.corpora import corpus_files
 from mtsa.data.props import read_props
@@ -152,3 +153,15 @@ def test_checking_files(folder):
     done = call("data", "check", folder / "bad.props", "--task", "srl")
     assert done.exit_code == 2
     assert "bad.props, line 1: (V is never closed" in done.output
+
+
+def test_the_benchmark_compares_batches_with_single_sentences(names, folder):
+    done = call("bench", "tagging", names[0], folder / "test.conll", "--single", 20, "--out", folder / "bench")
+    assert done.exit_code == 0, done.output
+    assert "20 of 20 answers are the same" in done.output
+    record = json.loads((folder / "bench" / "bench-tagging.json").read_text())
+    assert (record["sentences"], record["compared"], record["same"]) == (40, 20, 20)
+    assert record["ratio"] == record["sentences_per_second"]["batched"] / record["sentences_per_second"]["single"]
+    (page,) = sections(folder / "bench")
+    assert "Tagging in batches" in page
+    assert call("bench", "tagging", folder, folder / "test.conll", "--out", folder / "bench").exit_code == 2

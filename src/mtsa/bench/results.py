@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from . import pairs
+from . import pairs, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -30,14 +30,33 @@ def sections(records: Path) -> list[str]:
     sections = []
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
-        made = _pair_section if record.get("kind") == "nli" else _section
+        made = {"nli": _pair_section, "tagging": _tagging_section}.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
 
 
+def _circumstances(record: dict[str, Any], path: Path) -> str:
+    versions, machine = record["versions"], record["machine"]
+    return f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}."
+
+
+def _tagging_section(record: dict[str, Any], path: Path) -> str:
+    """What batches bring to a tagger."""
+    about = ", ".join(f"{key} {value}" for key, value in record["encoder"].items())
+    return "\n".join(
+        [
+            "## Tagging in batches\n",
+            _circumstances(record, path),
+            f"Task {record['task']}, encoder: {about}; {record['data']}.\n",
+            *(f"- {line}" for line in tagging.lines(record)),
+            "",
+        ]
+    )
+
+
 def _pair_section(record: dict[str, Any], path: Path) -> str:
     """What the pair models of the paper's Table 1 cost here."""
-    setting, machine, versions = record["setting"], record["machine"], record["versions"]
+    setting = record["setting"]
     counts = {row["name"]: row["parameters"] for row in record["rows"]}
     counted = aligned(["model", "parameters"], [[name, f"{count:,}"] for name, count in counts.items()])
     about = (
@@ -46,7 +65,7 @@ def _pair_section(record: dict[str, Any], path: Path) -> str:
     )
     lines = [
         "## What the models of natural language inference cost\n",
-        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}.",
+        _circumstances(record, path),
         about,
         f"### Parameters, word vectors left out\n\n```\n{counted}\n```\n",
     ]
@@ -62,11 +81,11 @@ def _pair_section(record: dict[str, Any], path: Path) -> str:
 
 
 def _section(record: dict[str, Any], path: Path) -> str:
-    setting, machine, versions = record["setting"], record["machine"], record["versions"]
+    setting = record["setting"]
     batch = f"batch {setting['batch']}" if setting["batch"] else "batches of about 4,096 tokens, at most 128 sentences"
     lines = [
         f"## Layers: width {setting['width']}, {setting['heads']} heads, {batch}\n",
-        f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}.",
+        _circumstances(record, path),
         f"Float32. Best of {setting['repeats']} interleaved repeats, seed {setting['seed']}. Columns: length x batch.\n",
     ]
     for quantity, title in _TITLES.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shell import counter, fail
+from .shell import adder, counter, fail
 
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench
@@ -115,6 +115,30 @@ def bench_nli(
     if record["passes"]:
         typer.echo(f"seconds of a pass\n{aligned(*pairs.pass_rows(record))}\n")
     typer.echo(f"written: {out / 'bench-nli.json'}")
+
+
+@bench.command("tagging")
+def bench_tagging(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished tagger.")],
+    data: Annotated[str, typer.Argument(help="File of sentences.")],
+    single: Annotated[int, typer.Option(min=1, help="How many of them to tag one at a time.")] = 500,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Tagging a file in batches, beside one sentence at a time in the same run."""
+    from mtsa.bench import tagging
+    from mtsa.files import write_json
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with adder(None, "tagging") as tick:
+            record = tagging.run(run, data, single, tick)
+        write_json(out / "bench-tagging.json", record)
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+    for line in tagging.lines(record):
+        typer.echo(line)
 
 
 def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
