@@ -28,6 +28,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow"
 
 test-all: lint
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]'
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)

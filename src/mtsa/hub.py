@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
+from mtsa.interop.swap import ARCHITECTURES, config_class, swapped_classes
 from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.pair import MtsaForSequencePairClassification
@@ -18,6 +19,10 @@ __all__ = [
     "MtsaTaggerConfig",
 ]
 
+for _kind in ARCHITECTURES:
+    AutoConfig.register(f"mtsa_{_kind}", config_class(_kind), exist_ok=True)
+    for _auto, _class in swapped_classes(_kind):
+        _auto.register(config_class(_kind), _class, exist_ok=True)
 AutoConfig.register(MtsaConfig.model_type, MtsaConfig, exist_ok=True)
 AutoConfig.register(MtsaPairConfig.model_type, MtsaPairConfig, exist_ok=True)
 AutoConfig.register(MtsaTaggerConfig.model_type, MtsaTaggerConfig, exist_ok=True)

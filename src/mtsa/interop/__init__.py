@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-__all__ = ["sentence_transformer"]
+__all__ = ["replace_self_attention", "sentence_transformer"]
+
+M = TypeVar("M")
+
+
+def replace_self_attention(model: M, **options: Any) -> M:
+    """Swap the encoder self-attention of a `transformers` model for tensorized attention, in place; it is given back.
+
+    The weights and biases of q, k, v and output stay; source2token scores come beside them. As it stands, nothing changes in
+    what the model computes: masks are full, the pairwise function is the identity, and the scores start neutral.
+
+    Args:
+        model: BERT, RoBERTa, DistilBERT, BART, Marian or M2M100, with any head.
+        options: `masks` ("full", "halves" for half of the heads forward and half backward, or such as "forward*4, noself*4"),
+            `pairwise` ("identity" or "logsigmoid"), `source` ("value": scores by one map of each head's values; "key": by two
+            layers of its keys), `source_scale` ("identity" or "logsigmoid"), `source_bias` (where its bias starts), `start`
+            ("neutral" or "glorot").
+
+    Raises:
+        InputError (a ValueError): a model that is not supported, or is swapped already.
+        ValueError, TypeError: an option that does not work.
+    """
+    from .swap import swap_attention
+
+    return swap_attention(model, **options)
 
 
 def sentence_transformer(run: str | Path) -> SentenceTransformer:

@@ -1,0 +1,194 @@
+"""Tensorized attention inside other people's models: the encoder self-attention of a `transformers` model, swapped in place.
+
+A swapped model is of a class of its own (`MtsaBertModel` for `BertModel`), with a configuration of its own (`mtsa_bert`) that
+holds how it was swapped: it saves and loads as any other after `import mtsa.hub`, and does not load without.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from mtsa.data.source import InputError
+
+from .swapped_attention import SourceScores, Swap, SwappedAttention
+
+M = TypeVar("M")
+_REFUSED = "mtsa_swapped"  # no attention of this name exists, so that the plain classes refuse a swapped folder
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a kind of model names the parts of its attention."""
+
+    kind: str  # model_type of its configuration
+    module: str  # of transformers.models
+    config: str  # class of its configuration
+    attention: str  # class of its attention
+    maps: tuple[str, str, str]  # q, k, v
+    output: str  # the output map; empty where another module has it
+    inside: str  # part of the names of encoder layers; empty where all layers are
+    heads: str  # attribute with the number of heads
+
+    def attention_class(self) -> type[nn.Module]:
+        """Its attention."""
+        found: type[nn.Module] = getattr(importlib.import_module(f"transformers.models.{self.module}"), self.attention)
+        return found
+
+
+_BERT = (("query", "key", "value"), "", "", "num_attention_heads")
+_BART = (("q_proj", "k_proj", "v_proj"), "out_proj", "encoder.layers.", "num_heads")
+
+ARCHITECTURES: dict[str, Architecture] = {
+    entry.kind: entry
+    for entry in (
+        Architecture("bert", "bert.modeling_bert", "BertConfig", "BertSelfAttention", *_BERT),
+        Architecture("roberta", "roberta.modeling_roberta", "RobertaConfig", "RobertaSelfAttention", *_BERT),
+        Architecture(
+            "distilbert", "distilbert.modeling_distilbert", "DistilBertConfig", "DistilBertSelfAttention",
+            ("q_lin", "k_lin", "v_lin"), "out_lin", "", "n_heads",
+        ),
+        Architecture("bart", "bart.modeling_bart", "BartConfig", "BartAttention", *_BART),
+        Architecture("marian", "marian.modeling_marian", "MarianConfig", "MarianAttention", *_BART),
+        Architecture("m2m_100", "m2m_100.modeling_m2m_100", "M2M100Config", "M2M100Attention", *_BART),
+    )
+}  # fmt: skip
+
+
+def swap_attention(model: M, **options: Any) -> M:
+    """`mtsa.interop.replace_self_attention`; the options are those of `Swap`.
+
+    Raises:
+        InputError (a ValueError): a model that is not supported, or is swapped already.
+        ValueError, TypeError: an option that does not work.
+    """
+    swap = Swap(**options)
+    config = getattr(model, "config", None)
+    kind = getattr(config, "model_type", type(model).__name__)
+    if isinstance(config, SwappedConfig):
+        raise InputError(f"{type(model).__name__} is swapped already")
+    if kind not in ARCHITECTURES or not isinstance(model, PreTrainedModel):
+        raise InputError(f'the attention of "{kind}" cannot be swapped; supported are {", ".join(ARCHITECTURES)}')
+    if getattr(config, "is_decoder", False) and kind in ("bert", "roberta"):
+        raise InputError(f"this {kind} is a decoder; the self-attention of encoders can be swapped")
+    base: type[PreTrainedModel] = type(model)
+    _swap_modules(model, ARCHITECTURES[kind], swap)
+    assert config is not None
+    config.__class__ = config_class(kind)
+    config.mtsa = swap.as_json()
+    for part in model.modules():  # parts of the model may have a configuration of their own
+        own = getattr(part, "config", None)
+        if isinstance(own, PretrainedConfig) and own.model_type == kind:
+            own.__class__, own.mtsa = config_class(kind), swap.as_json()
+    model.__class__ = model_class(base)  # type: ignore[arg-type]
+    return model
+
+
+class SwappedConfig:
+    """What the configurations of swapped models share: `mtsa`, the options of the swap."""
+
+    mtsa: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values; an attention that the plain classes do not have keeps them from loading a swapped model by halves."""
+        values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
+        return {**values, "attn_implementation": _REFUSED}
+
+
+class SwappedModel(nn.Module):
+    """What the classes of swapped models share: they swap what they are made of."""
+
+    def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(config, *arguments, **options)
+        _swap_modules(self, ARCHITECTURES[config.plain_type], Swap(**config.mtsa))
+
+
+@functools.cache
+def config_class(kind: str) -> type[PretrainedConfig]:
+    """The configuration of swapped models of a kind."""
+    import transformers
+
+    base = getattr(transformers, ARCHITECTURES[kind].config)
+
+    def start(self: Any, mtsa: dict[str, Any] | None = None, **values: Any) -> None:
+        if values.get("attn_implementation") == _REFUSED:
+            values.pop("attn_implementation")
+        base.__init__(self, **values)
+        self.mtsa = Swap(**(mtsa or {})).as_json()
+
+    members = {"__init__": start, "model_type": f"mtsa_{kind}", "plain_type": kind, "__module__": __name__}
+    return type(f"Mtsa{base.__name__}", (SwappedConfig, base), members)
+
+
+@functools.cache
+def model_class(base: type[PreTrainedModel]) -> type[Any]:
+    """The class of swapped models of a class."""
+    kind = base.config_class.model_type  # type: ignore[union-attr]
+    return type(f"Mtsa{base.__name__}", (SwappedModel, base), {"config_class": config_class(kind), "__module__": __name__})
+
+
+@functools.cache
+def _attention_class(kind: str) -> type[nn.Module]:
+    """The attention of a kind, tensorized."""
+    entry = ARCHITECTURES[kind]
+    base = entry.attention_class()
+
+    def forward(
+        self: Any, hidden_states: Tensor, *unused: Any, attention_mask: Tensor | None = None, **others: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        if others.get("past_key_values") is not None or others.get("key_value_states") is not None:
+            raise ValueError("a swapped attention reads one sequence, without a cache")
+        mask = attention_mask if attention_mask is not None else next((one for one in unused if isinstance(one, Tensor)), None)
+        heads = getattr(self, entry.heads)
+        shape = (*hidden_states.shape[:-1], heads, -1)
+        q, k, v = (getattr(self, name)(hidden_states).view(shape).transpose(1, 2) for name in entry.maps)
+        dropout = self.dropout.p if isinstance(self.dropout, nn.Dropout) else self.dropout
+        out, weights = self.tensorized(q, k, v, mask, dropout)
+        return (getattr(self, entry.output)(out) if entry.output else out), weights
+
+    return type(f"Mtsa{base.__name__}", (SwappedAttention, base), {"forward": forward, "__module__": __name__})
+
+
+def _swap_modules(model: nn.Module, entry: Architecture, swap: Swap) -> None:
+    """Give every self-attention of the encoder its scores and its new class.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = list(_encoder_attention(model, entry))
+    if not found:
+        raise InputError(f"{type(model).__name__} has no encoder self-attention to swap")
+    for module in found:
+        heads, first = getattr(module, entry.heads), getattr(module, entry.maps[0])
+        swap.rules(heads)  # before anything is changed
+        source = SourceScores(heads, first.out_features // heads, swap)
+        module.source = source.to(first.weight.device, first.weight.dtype)
+    for module in found:
+        module.__class__ = _attention_class(entry.kind)
+        module.swap = swap  # type: ignore[assignment]
+
+
+def _encoder_attention(model: nn.Module, entry: Architecture) -> Iterator[nn.Module]:
+    base = entry.attention_class()
+    for name, module in model.named_modules():
+        if type(module) is base and (entry.inside in f"{name}." or not entry.inside) and "decoder." not in name:
+            yield module
+
+
+def swapped_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
+    """(Auto class, swapped class) for every head that `transformers` has for a kind."""
+    import transformers
+
+    plain = getattr(transformers, ARCHITECTURES[kind].config)
+    for name in dir(transformers):
+        auto = getattr(transformers, name, None) if name.startswith("AutoModel") else None
+        mapping = getattr(auto, "_model_mapping", None)
+        if mapping is not None and plain in mapping:
+            base = mapping[plain]
+            yield auto, model_class(base[0] if isinstance(base, tuple) else base)

