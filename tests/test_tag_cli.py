@@ -97,10 +97,26 @@ def test_predicting_roles_and_scoring_them(roles, folder):
     assert len(found.read_text().splitlines()) == 40
 
 
+def test_files_with_roles_are_read_for_their_words(roles, folder):
+    run, _ = roles
+    gold = corpus_files("corpus:roles")["test"]
+    wanted = [list(one.words) for one in read_props(gold, gold.with_suffix(".words"))]
+    assert call("data", "convert", gold, folder / "gold.conll", "--words", gold.with_suffix(".words")).exit_code == 0
+    for source in (gold, "corpus:roles", folder / "gold.conll"):
+        lines = call("predict", run, source).stdout.splitlines()
+        assert [json.loads(line)["words"] for line in lines] == wanted, source
+    given = call("predict", run, "corpus:roles", "--predicates", "given").stdout.splitlines()
+    frames = [frame["predicate"] for line in given for frame in json.loads(line)["frames"]]
+    assert frames == [frame.predicate for one in read_props(gold, gold.with_suffix(".words")) for frame in one.frames]
+    assert call("predict", run, gold, "--format", "csv").exit_code == 2
+
+
 def test_asking_about_chosen_predicates(roles):
     run, _ = roles
     told = json.loads(call("predict", run, SENTENCE, "--predicates", "approved, 9").stdout)
     assert [(frame["predicate"], frame["lemma"]) for frame in told["frames"]] == [(2, "approved"), (8, "debate")]
+    told = json.loads(call("predict", run, SENTENCE, "--predicates", "9,3,approved").stdout)
+    assert [frame["predicate"] for frame in told["frames"]] == [2, 8]
     for bad, word in (("the", "stands 2 times"), ("rejected", "is no word of the text"), ("11", "is no word of the text")):
         done = call("predict", run, SENTENCE, "--predicates", bad)
         assert done.exit_code == 2

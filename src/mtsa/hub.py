@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from mtsa.interop.swap import ARCHITECTURES, config_class, swapped_classes
 from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.pair import MtsaForSequencePairClassification
+from mtsa.models.swap import ARCHITECTURES, config_class, swapped_classes
 from mtsa.models.tagger import MtsaForTokenClassification
 
 __all__ = [

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mtsa.cli.app import app
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.role_files import read_roles, role_lines
+from mtsa.data.role_files import read_roles, role_lines, words_beside
 from mtsa.data.source import InputError
 
 SENTENCES = [
@@ -113,3 +113,47 @@ def test_the_real_files_are_read_whole_and_written_without_loss(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join(role_lines(found, "jsonl")) + "\n")
     assert plain(read_roles(tmp_path / "x.jsonl")) == plain(found)
     assert json.loads((tmp_path / "x.jsonl").read_text().split("\n")[0])["words"][3] == "get"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"words": ["a"], "frames": [{"predicate": 0, "roles": 3}]}', '"roles" is 3'),
+        ('{"words": ["a"], "frames": [{"predicate": 0, "roles": null}]}', '"roles" is None'),
+        ('{"words": ["a b"], "frames": []}', "none of them empty or with a space"),
+        ('{"words": ["a"], "frames": [{"predicate": 0, "lemma": "give up"}]}', '"give up" of the predicate 0 holds a space'),
+        ('{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A 0", 0, 0]]}]}', "is no role"),
+    ],
+)
+def test_what_no_layout_could_hold_is_refused(tmp_path, line, told):
+    path = tmp_path / "a.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=told):
+        read_roles(path)
+
+
+def test_senses_and_parts_of_speech_survive(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("d\t0\t0\tgave\tVBD\t*\tgive\tgive.03\t(V*)\nd\t0\t1\tup\tRP\t*\t-\t-\t*\n")
+    (sentence,) = read_roles(path)
+    assert (sentence.frames[0].roleset, sentence.frames[0].part_of_speech) == ("give.03", "VBD")
+    (tmp_path / "b.jsonl").write_text("\n".join(role_lines([sentence], "jsonl")) + "\n")
+    (tmp_path / "c.conll").write_text("\n".join(role_lines(read_roles(tmp_path / "b.jsonl"), "propbank")) + "\n")
+    assert plain(read_roles(tmp_path / "c.conll")) == plain([sentence])
+
+
+def test_encodings_and_packed_props(tmp_path):
+    (tmp_path / "a.props.gz").write_bytes(gzip.compress("caf\u00e9\t(V*)\n".encode("cp1252")))
+    (tmp_path / "a.words.gz").write_bytes(gzip.compress("caf\u00e9\n".encode("cp1252")))
+    words = words_beside(tmp_path / "a.props.gz", "auto")
+    (sentence,) = read_roles(tmp_path / "a.props.gz", words=words, encoding="cp1252")
+    assert sentence.words == ("caf\u00e9",)
+    with pytest.raises(InputError, match="--encoding cp1252"):
+        read_roles(tmp_path / "a.props.gz", words=words)
+
+
+def test_a_sentence_without_end_is_noticed(tmp_path):
+    path = tmp_path / "a.props"
+    path.write_text("-\n" * 10_001)
+    with pytest.raises(InputError, match="line 10001: a sentence of more than 10,000 words; is a blank line missing"):
+        read_roles(path)

@@ -288,7 +288,7 @@ def test_a_stacked_layer_feeds_forward_first_and_normalises_after():
     h = encoder.enter.linear(x)
     fed = layer.narrow.linear(layer.widen.linear(h).relu())
     h = torch.nn.functional.layer_norm(h + fed, (12,))
-    h = torch.nn.functional.layer_norm(h + layer.context(h, keep), (12,))
+    h = torch.nn.functional.layer_norm(h + layer.attention(h, keep), (12,))
     torch.testing.assert_close(encoder(x, keep), h)
 
 
@@ -303,3 +303,32 @@ def test_options_reach_the_attention_layer():
     assert layer.masks == (Window(2), NoSelf())
     assert (layer.activation, layer.token_scale, layer.source_scale) == ("tanh", "identity", "logsigmoid")
     assert (layer.dense_dropout, layer.attention_dropout) == (0.2, 0.3)
+
+
+def test_the_multihead_stack_reads_scaled_vectors_with_a_timing_signal():
+    encoder = made("stacked_multihead", {**SMALL["stacked_multihead"], "layers": 1, "dropout": 0.4})
+    x, keep = batch(6)
+    h = encoder.enter.linear(x)
+    wanted = h * 12**0.5 + sinusoid(6, 12, x)
+    torch.testing.assert_close(encoder.begin(h), wanted)
+    dropped = encoder.train().begin(h)
+    assert (dropped == 0).any()
+    (layer,) = encoder.eval().layers
+    fed = layer.narrow.linear(layer.widen.linear(wanted).relu())
+    y = torch.nn.functional.layer_norm(wanted + fed, (12,))
+    attention = layer.attention
+    q, k, v = (part.linear(y).view(1, 6, 2, 6).transpose(1, 2) for part in attention.maps)
+    weights = (q @ k.transpose(-1, -2) / 6**0.5).softmax(-1)
+    seen = attention.output.linear((weights @ v).transpose(1, 2).reshape(1, 6, 12))
+    torch.testing.assert_close(encoder(x, keep), torch.nn.functional.layer_norm(y + seen, (12,)))
+
+
+def test_options_reach_the_attention_of_a_stack():
+    options = {"scales": ("identity", "logsigmoid"), "attention_dropout": 0.3, "masks": "window(2), noself"}
+    stack = build_encoder("stacked_mtsa", WIDTH, **SMALL["stacked_mtsa"], **options)
+    for layer in stack.layers:
+        assert layer.attention.masks == (Window(2), NoSelf())
+        assert (layer.attention.token_scale, layer.attention.source_scale) == ("identity", "logsigmoid")
+        assert layer.attention.attention_dropout == 0.3
+    plain = build_encoder("stacked_multihead", WIDTH, **SMALL["stacked_multihead"], attention_dropout=0.3)
+    assert {layer.attention.dropout for layer in plain.layers} == {0.3}

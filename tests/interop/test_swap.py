@@ -16,8 +16,8 @@ from mtsa.attention.problem import state
 from mtsa.attention.reference import attend
 from mtsa.data.source import InputError
 from mtsa.interop import replace_self_attention
-from mtsa.interop.swap import ARCHITECTURES, model_class
-from mtsa.interop.swapped_attention import Swap, real_keys
+from mtsa.models.swap import ARCHITECTURES, model_class
+from mtsa.models.swapped_attention import Swap, real_keys
 
 _SIZES = {"vocab_size": 50, "max_position_embeddings": 40}
 _BERT = {**_SIZES, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}

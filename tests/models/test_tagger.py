@@ -105,3 +105,20 @@ def test_any_encoder_goes_below(name):
         words=(20, 0), width=6, encoder=name, encoder_options=options, flag=4, id2label={0: "O", 1: "B-V"}
     )
     assert MtsaForTokenClassification(config)(torch.tensor([[2, 3]])).logits.shape == (1, 2, 2)
+
+
+def test_the_word_that_is_asked_about_is_the_verb():
+    model = made(flag=4)
+    asked = [row for row in rows(200, 3) if row]
+    places = [len(row) // 2 for row in asked]
+    for row, place in zip(tag_rows(model, asked, places), places, strict=True):
+        assert TAGS[row[place]] == "B-V"
+
+
+def test_the_finder_says_yes_above_one_half():
+    model = made(flag=4, finder=3)
+    asked = [row for row in rows(80) if row]
+    for row, found in zip(asked, find_predicates(model, asked), strict=True):
+        ids = torch.tensor([row])
+        chance = model.predicate_scores(ids, torch.ones_like(ids).bool()).sigmoid()[0]
+        assert found == [place for place, value in enumerate(chance.tolist()) if value > 0.5]

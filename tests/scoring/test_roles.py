@@ -1,5 +1,6 @@
 """Semantic roles: the props layout, and each rule of the official evaluation on cases made by hand."""
 
+import dataclasses
 import json
 import random
 
@@ -96,8 +97,8 @@ RULES = {  # gold, answer, right, answered, there, perfect of gold frames
     "one too many": ([(2, [("A0", 0, 1)])], [(2, [("A0", 0, 1), ("A1", 4, 4)])], 1, 2, 1, 0),
     "the verb is not counted": ([(2, [])], [(2, [])], 0, 0, 0, 1),
     "a missing predicate": ([(2, [("A0", 0, 1)]), (5, [("A1", 6, 7)])], [(2, [("A0", 0, 1)])], 1, 1, 2, 1),
-    "a predicate too many": ([(2, [("A0", 0, 1)])], [(2, [("A0", 0, 1)]), (5, [("A1", 6, 7)])], 1, 2, 1, 1),
-    "a missing predicate without arguments": ([(2, []), (5, [])], [(2, [])], 0, 0, 0, 1),
+    "a predicate too many": ([(2, [("A0", 0, 1)])], [(2, [("A0", 0, 1)]), (5, [("A1", 6, 7)])], 1, 1, 1, 1),
+    "a missing predicate without arguments": ([(2, []), (5, [])], [(2, [])], 0, 0, 0, 2),
     "all pieces must match": ([(2, [("A1", 0, 0), ("C-A1", 4, 5)])], [(2, [("A1", 0, 0), ("C-A1", 4, 4)])], 0, 1, 1, 0),
     "pieces count once": ([(2, [("A1", 0, 0), ("C-A1", 4, 5)])], [(2, [("A1", 0, 0), ("C-A1", 4, 5)])], 1, 1, 1, 1),
     "a piece is missing": ([(2, [("A1", 0, 0), ("C-A1", 4, 5)])], [(2, [("A1", 0, 0)])], 0, 1, 1, 0),
@@ -113,6 +114,14 @@ def test_each_rule(case):
     score = score_roles([sentence(*gold)], [sentence(*answer)])
     assert (score.whole.right, score.whole.answered, score.whole.there) == (right, answered, there)
     assert (score.perfect, score.frames) == (perfect, len(gold))
+
+
+def test_a_frame_of_another_lemma_is_missed_and_its_answers_do_not_count():
+    gold = sentence((2, [("A0", 0, 1)]), (5, []))
+    frames = tuple(dataclasses.replace(frame, lemma="other") for frame in gold.frames)
+    score = score_roles([gold], [dataclasses.replace(gold, frames=frames)])
+    assert (score.whole.right, score.whole.answered, score.whole.there) == (0, 0, 1)
+    assert (score.perfect, score.frames) == (1, 2)
 
 
 def test_damage_costs_what_it_should():

@@ -64,7 +64,7 @@ WRONG = {
     "flag without roles": ({"task": "tagging", "model": {"flag": 7}}, [], "model.flag is not read by task tagging"),
     "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"it takes no \[pretrained\] model"),
     "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests are further test files"),
-    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "b/x.csv"]}}, [], "of different names"),
+    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "of different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
     "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a text"),
     "halving": ({"training": {"schedule": "linear", "halve_at": [3]}}, [], "halve_at is read by a constant schedule alone"),

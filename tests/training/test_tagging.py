@@ -157,6 +157,86 @@ def test_long_training_sentences_are_cut_and_their_late_predicates_left_out(tmp_
     assert prepared.parts["train"].batch([0])["found"].tolist() == [[1, 1]]
 
 
+def test_figures_of_verbs_are_those_of_verbs(tmp_path):
+    from mtsa.data.frames import Frame, RoleSentence, Span
+    from mtsa.training.tag_parts import Asked, RoleAnswers, RolePart
+
+    span, verb = Span(0, 0, "A0"), Span(1, 1, "V")
+    frames = (Frame(1, "run", (span, verb), "VBD"), Frame(3, "plan", (Span(2, 2, "A1"), Span(3, 3, "V")), "NN"))
+    sentence = RoleSentence(("he", "ran", "the", "plan"), frames, 1)
+    part = RolePart([[2, 3, 4, 5]] * 2, [Asked(sentence, frame) for frame in frames], ["O"])
+    found = part.score(RoleAnswers([frames[0], Frame(3, "plan", (), "NN")], [[1, 2], []])).as_json()
+    assert (found["f1"], found["precision"], found["recall"], found["complete"]) == (pytest.approx(2 / 3), 1.0, 0.5, 0.5)
+    assert (found["verbs"]["f1"], found["verbs"]["frames"]) == (1.0, 1)
+    assert (found["predicates"]["precision"], found["predicates"]["recall"]) == (0.5, 0.5)
+    only = part.score(RoleAnswers([frames[0], None], [[1, 2], []]), [0]).as_json()
+    assert (only["frames"], only["f1"]) == (1, 1.0)
+
+
+def test_repeated_sentences_are_told_row_by_row(tmp_path):
+    words, props = "a\nb\n\nc\n\n", "p0\t(V*)\t*\np1\t*\t(V*)\n\n-\n\n"
+    for part, text in (("train", words), ("dev", words), ("test", "c\n\na\nx\n\na\nb\n\n")):
+        (tmp_path / f"{part}.words").write_text(text)
+        (tmp_path / f"{part}.props").write_text(props if part != "test" else "-\n\np0\t(V*)\n-\t*\n\n" + props.split("-")[0])
+    data = {part: str(tmp_path / f"{part}.props") for part in ("train", "dev", "test")}
+    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"least": 1}}, [])
+    prepared = prepare(recipe, read_split(recipe))
+    assert prepared.repeated == [True, False, True, True]
+    assert len(prepared.parts["test"]) == 4
+
+
+def test_another_encoder_in_a_recipe_keeps_its_size():
+    from mtsa.training.start import make
+
+    for name in ("stacked_multihead", "stacked_bilstm", "stacked_multi_cnn"):
+        made = make("srl.paper", encoder=name)
+        assert (made.encoder["layers"], made.encoder["width"], made.encoder["hidden"]) == (10, 200, 800)
+    assert "scales" not in make("srl.paper", encoder="stacked_multihead").encoder
+
+
+def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
+    from mtsa.training.run import run_recipe
+    from tests.workbench import no_bar
+
+    settings = ["training.epochs=2", "encoder.layers=1", "training.evaluate_every=4"]
+    recipe = load_recipe("roles.cpu", settings)
+
+    class StopError(Exception):
+        pass
+
+    def quiet(line):
+        return None
+
+    run_recipe(recipe, tmp_path / "whole", say=quiet, progress=no_bar)
+    step = RecipeTrainer.training_step
+    calls = []
+
+    def dies(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 7:
+            raise StopError
+        return step(self, *arguments, **options)
+
+    RecipeTrainer.training_step = dies
+    try:
+        with pytest.raises(StopError):
+            run_recipe(recipe, tmp_path / "cut", say=quiet, progress=no_bar)
+    finally:
+        RecipeTrainer.training_step = step
+    run_recipe(recipe, tmp_path / "cut", say=quiet, progress=no_bar)
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert first == second
+
+
+def test_what_a_file_is_read_like_is_remembered(tmp_path):
+    path = tagged(tmp_path / "t.conll", 60)
+    path.write_text("".join(f"{line} extra\n" if line else "\n" for line in path.read_text().split("\n")))
+    model = mtsa.train(task="tagging", train=path, label_column="2", out=tmp_path / "run", settings=SMALL)
+    assert model.evaluate(path).figures.accuracy > 0.9
+    with pytest.raises(InputError, match="none of its tags"):
+        model.evaluate(path, label_column="3")
+
+
 def test_batches_by_words_hold_no_more_and_are_as_many_in_each_epoch():
     rng = random.Random(3)
     lengths = [rng.randint(1, 60) for _ in range(700)]
@@ -165,6 +245,9 @@ def test_batches_by_words_hold_no_more_and_are_as_many_in_each_epoch():
     assert all(len(batch) * max(lengths[number] for number in batch) <= 256 for batch in first)
     assert len(first) == len(second)
     assert first != second
+    shared = shuffled_batches(lengths, 1, tokens=64, least=4, seed=5, epoch=0)
+    assert min(map(len, shared)) == 4  # a share for each of four processes
+    assert sorted(number for batch in shared for number in batch) == list(range(700))
     words = sum(lengths) / sum(len(batch) * max(lengths[number] for number in batch) for batch in first)
     assert words > 0.9
 

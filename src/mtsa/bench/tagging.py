@@ -10,6 +10,7 @@ from typing import Any
 from mtsa.data.sentences import Sentence
 from mtsa.inference.opening import open_predictor
 from mtsa.inference.predictor import Predictor
+from mtsa.inference.translating import Translator
 from mtsa.machine import circumstances
 
 
@@ -20,7 +21,7 @@ def run(folder: Path, data: str, single: int, tick: Callable[[int], None]) -> di
         ValueError: a run folder of no tagger, or bad data.
     """
     tagger = open_predictor(folder)
-    if isinstance(tagger, Predictor):
+    if isinstance(tagger, Predictor | Translator):
         raise ValueError(f"{folder} holds no tagger")
     sentences = list(tagger.sentences(data))
     list(tagger.stream(sentences[:64]))  # nobody pays for the first call

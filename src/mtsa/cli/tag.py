@@ -39,7 +39,7 @@ def tag(
 def _sentences(
     tagger: TagPredictor | RolePredictor, source: str, predicates: str | None, reading: dict[str, Any]
 ) -> Iterator[Sentence]:
-    from mtsa.corpora import is_corpus
+    from mtsa.corpora import corpus_files, is_corpus
     from mtsa.data.sentences import Sentence, read_asked
 
     if predicates is not None and not tagger.run.recipe.roles:
@@ -53,10 +53,11 @@ def _sentences(
             return tagger.sentences(source, **reading)
         if predicates != "given":
             fail('--predicates names words of a text; with a file, write "given" for those in it')
-        return read_asked(Path(source), reading.get("format", "auto"))
+        path = corpus_files(source)["test"] if is_corpus(source) else Path(source)
+        return read_asked(path, reading.get("format", "auto"), reading.get("encoding", "auto"))
     looks_like_file(source)
     words = tagger.words(source)
-    asked = None if predicates is None else tuple(_place(word.strip(), words) for word in predicates.split(","))
+    asked = None if predicates is None else tuple(sorted({_place(word.strip(), words) for word in predicates.split(",")}))
     return iter([Sentence(words, asked, 1)])
 
 
@@ -115,6 +116,8 @@ def _props_writer(file: TextIO, words: TextIO) -> Write:
     from mtsa.data.props import props_lines
 
     def write(answer: Answer) -> None:
+        if not answer.words:  # of an empty line: the layout has no empty sentence
+            return
         print(*props_lines([answer]), sep="\n", file=file)  # type: ignore[list-item]
         print(*answer.words, "", sep="\n", file=words)
 
@@ -123,6 +126,8 @@ def _props_writer(file: TextIO, words: TextIO) -> Write:
 
 def _column_writer(file: TextIO) -> Write:
     def write(answer: Answer) -> None:
+        if not answer.words:
+            return
         print(*("\t".join(row) for row in zip(answer.words, answer.tags, strict=True)), "", sep="\n", file=file)  # type: ignore[union-attr]
 
     return write

@@ -14,8 +14,10 @@ import typer
 
 from .inputs import STDIN, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
+from .paired import PairedFiles
 from .shell import adder, bar, fail, refusing
 from .tag import tag
+from .translate import translate
 
 if TYPE_CHECKING:
     from mtsa.data.examples import Example
@@ -28,19 +30,22 @@ RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
 def add_work(app: typer.Typer) -> None:
     """Put the commands into the app."""
-    for command in (train, evaluate, predict, explain, embed):
+    app.command(cls=PairedFiles)(train)
+    for command in (evaluate, predict, explain, embed):
         app.command()(command)
 
 
 def train(
     recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification, regression, pair, similarity, tagging or srl (semantic roles).")
+        str | None,
+        typer.Option(help="classification, regression, pair, similarity, tagging, srl (semantic roles) or translation."),
     ] = None,
     train: Annotated[
-        str | None, typer.Option(help='Training file, or "corpus:questions", "corpus:entailment", "corpus:roles".')
+        list[str] | None,
+        typer.Option(help='Training file, or "corpus:questions", ":entailment", ":roles"; of translation two: A.en A.de.'),
     ] = None,
-    dev: Annotated[str | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Test file, evaluated once at the end; repeatable.")] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
@@ -62,9 +67,9 @@ def train(
     """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
     from mtsa.training.start import make, start
 
-    first, further = (test[0], test[1:]) if test else (None, [])
-    data = given(train=train, dev=dev, test=first, tests=further or None, text_column=text_column, label_column=label_column)
-    data |= given(pair_column=pair_column, format=format, encoding=encoding, delimiter=delimiter)
+    data = _files(train, dev, test, translated=task == "translation")
+    data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
+    data |= given(format=format, encoding=encoding, delimiter=delimiter)
     if out is None:
         fail("name the folder for the run with --out, such as --out runs/first")
     if folds and repeats > 1:
@@ -78,9 +83,27 @@ def train(
             raise typer.Exit(130) from None
 
 
+def _files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, *, translated: bool) -> dict[str, Any]:
+    """The files of each part, as a recipe names them."""
+    found: dict[str, Any] = {}
+    for name, files in (("train", train), ("dev", dev), ("test", test)):
+        files = files or []
+        sources = files[::2] if translated and len(files) > 1 else files
+        if len(sources) > 1 and name != "test":
+            fail(f"--{name} names one file{', and one of its translations' if translated else ''}; {len(files)} are given")
+        if sources:
+            found[name] = sources[0]
+            found |= {"tests": sources[1:]} if sources[1:] else {}
+        if translated and files[1::2]:
+            found[f"{name}_target"] = files[1]
+            found |= {"tests_target": files[3::2]} if files[3::2] else {}
+    return found
+
+
 def evaluate(
     run: RunFolder,
     data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
+    target: Annotated[str | None, typer.Option(help="Of a translator: the file with the translations.")] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -96,6 +119,7 @@ def evaluate(
     from mtsa.inference.confusion import draw_confusion
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
+    from mtsa.inference.translating import Translator
     from mtsa.scoring.classification import ClassificationScore
     from mtsa.training.report import figures_table
 
@@ -103,6 +127,10 @@ def evaluate(
         predictor = open_predictor(run)
         reading = given(text_column=text_column, pair_column=pair_column, label_column=label_column, delimiter=delimiter)
         reading |= given(format=format, encoding=encoding)
+        if isinstance(predictor, Translator):
+            reading |= given(target=target)
+        elif target is not None:
+            fail("--target is of translators; leave it out")
         if isinstance(predictor, Predictor):
             reading["say"] = lambda remark: typer.echo(remark, err=True)
         with adder(None, "evaluating") as tick:
@@ -123,12 +151,13 @@ def evaluate(
 
 def predict(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (a text on each line).')],
+    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (a text on each line).')] = "-",
     pair: Annotated[str | None, typer.Option(help="The second text, where a text of a pair is given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write: .jsonl or .csv; standard output when left out.")] = None,
     submission: Annotated[
         bool, typer.Option("--submission", help="Write pairID and gold_label, as the MultiNLI test sites take them.")
     ] = False,
+    beam: Annotated[int | None, typer.Option(min=1, help="Of a translator: translations followed at once.")] = None,
     predicates: Annotated[
         str | None, typer.Option(help='Of roles: "given" for those in the file, or words of the text, separated by commas.')
     ] = None,
@@ -138,12 +167,21 @@ def predict(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
 ) -> None:
-    """Labels with probabilities, numbers, tags or semantic roles, for a text, a file or standard input; in its order."""
+    """Labels with probabilities, numbers, tags, semantic roles or translations, for a text, a file or standard input."""
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
+    from mtsa.inference.translating import Translator
 
     with refusing():
         predictor = open_predictor(run)
+        if isinstance(predictor, Translator):
+            if pair is not None or submission or predicates is not None:
+                fail("--pair, --submission and --predicates are not for a translator; leave them out")
+            columns = given(text_column=text_column, pair_column=pair_column, format=format, delimiter=delimiter)
+            translate(predictor, source, out, beam, {**columns, **given(encoding=encoding)})
+            return
+        if beam is not None:
+            fail("--beam is of translators; leave it out")
         if not isinstance(predictor, Predictor):
             if pair is not None or submission or pair_column is not None or delimiter is not None:
                 fail("--pair, --pair-column, --delimiter and --submission are not for a tagger; leave them out")
@@ -151,8 +189,8 @@ def predict(
             return
         if predicates is not None:
             fail("--predicates is for models of semantic roles; leave it out")
-        columns = {"text_column": text_column, "pair_column": pair_column}
-        reading = {**columns, "format": format, "encoding": encoding, "delimiter": delimiter}
+        named = {"text_column": text_column, "pair_column": pair_column}
+        reading = {**named, "format": format, "encoding": encoding, "delimiter": delimiter}
         examples = _examples(predictor, source, pair, encoding, reading)
         with adder(None, "predicting") as tick, _writer(out, predictor, submission) as write:
             for example, prediction in predictor.stream_examples(examples, tick):

@@ -9,8 +9,8 @@ from mtsa.data.examples import Layout
 from mtsa.names import nearest
 
 _PREFIX = "corpus:"
-NAMES = ("questions", "entailment", "roles")
-_PAIRS, _ROLES = ("entailment",), ("roles",)
+NAMES = ("questions", "entailment", "roles", "translation")
+_PAIRS, _ROLES, _TRANSLATIONS = ("entailment",), ("roles",), ("translation",)
 
 
 def is_corpus(name: str) -> bool:
@@ -45,8 +45,12 @@ def corpus_layout(name: str, task: str) -> Layout:
         tasks, holds = ("pair", "similarity"), "pairs of texts"
     elif plain in _ROLES:
         tasks, holds = ("srl",), "semantic roles"
+    elif plain in _TRANSLATIONS:
+        tasks, holds = ("translation",), "sentences with their translations"
     if task not in tasks:
         raise ValueError(f"{name} holds {holds}: add --task {tasks[0]}")
     if plain in _ROLES:
         return Layout(format="props")
+    if plain in _TRANSLATIONS:
+        return Layout(format="tsv", encoding="utf-8", text_column="en", label_column="de")
     return Layout(format="tsv", encoding="utf-8", pair_column="pair" if plain in _PAIRS else "")

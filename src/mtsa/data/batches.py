@@ -10,7 +10,9 @@ _POOL = 50  # batches that are sorted by length together; more sorts better and 
 LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
 
 
-def shuffled_batches(lengths: Sequence[int], size: int, *, tokens: int = 0, seed: int, epoch: int) -> list[list[int]]:
+def shuffled_batches(
+    lengths: Sequence[int], size: int, *, tokens: int = 0, least: int = 1, seed: int, epoch: int
+) -> list[list[int]]:
     """One epoch: every example once, in batches of like length, in random order.
 
     Args:
@@ -18,6 +20,7 @@ def shuffled_batches(lengths: Sequence[int], size: int, *, tokens: int = 0, seed
         size: examples of a batch.
         tokens: words of a batch, padding included, in the place of `size`; 0: as `size` says. The batches of all epochs are
             then the same, in another order, so that there are as many of them.
+        least: with `tokens`, examples of a batch at least (where there are as many), so that each process has a share.
         seed: of the order.
         epoch: another order each.
     """
@@ -30,19 +33,24 @@ def shuffled_batches(lengths: Sequence[int], size: int, *, tokens: int = 0, seed
     batches: list[list[int]] = []
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
-        batches += _filled(pool, lengths, tokens) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
+        batches += (
+            _filled(pool, lengths, tokens, least) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
+        )
     if not tokens and len(batches) > 1 and len(batches[-1]) < min(size, LEAST):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def _filled(pool: list[int], lengths: Sequence[int], tokens: int) -> list[list[int]]:
+def _filled(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
     """Batches of examples that come shortest first, as many in each as fit into so many words with padding."""
     batches: list[list[int]] = []
     for number in pool:
-        if not batches or (len(batches[-1]) + 1) * lengths[number] > tokens:
+        full = bool(batches) and len(batches[-1]) >= least
+        if not batches or (full and (len(batches[-1]) + 1) * lengths[number] > tokens):
             batches.append([])
         batches[-1].append(number)
+    if len(batches) > 1 and len(batches[-1]) < least:
+        batches[-2:] = [batches[-2] + batches[-1]]
     return batches
 
 

@@ -49,5 +49,5 @@ def may_follow(before: str | None, after: str) -> bool:
 
 def is_bio(tags: Iterable[str]) -> bool:
     """Whether these names are O and B- or I- of labels, and not something else (such as parts of speech)."""
-    names = set(tags)
-    return OUTSIDE in names and all(tag == OUTSIDE or (tag[:2] in (BEGIN, INSIDE) and len(tag) > 2) for tag in names)
+    names = set(tags) - {OUTSIDE}
+    return bool(names) and all(tag[:2] in (BEGIN, INSIDE) and len(tag) > 2 for tag in names)

@@ -14,7 +14,7 @@ from .examples import Layout
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .role_files import read_roles, role_format, words_beside
 from .source import InputError
-from .tagged import TaggedSentence, read_marked, tagged_format
+from .tagged import TaggedSentence, plain_spans, read_marked, tagged_format
 
 S = TypeVar("S", TaggedSentence, RoleSentence)
 
@@ -55,7 +55,7 @@ def check_tagged(path: Path, layout: Layout) -> TagReport:
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
     report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
     if is_bio(tags) or all(tag == "O" or tag[1:2] == "-" for tag in tags):
-        spans = Counter(span.label for sentence in sentences for span in to_spans(sentence.tags))
+        spans = Counter(span.label for sentence in plain_spans(sentences) for span in to_spans(sentence.tags))
         report.told.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
         _say(report, "span that goes on (I-) without a beginning; it is taken for one that begins there", sentences, _orphan)
     else:
@@ -74,7 +74,7 @@ def check_roles(path: Path, layout: Layout) -> TagReport:
     """
     report = TagReport(path, role_format(path, layout.format))
     try:
-        sentences = read_roles(path, words=words_beside(path, report.format), format=report.format)
+        sentences = read_roles(path, words=words_beside(path, report.format), format=report.format, encoding=layout.encoding)
     except InputError as error:
         report.wrong.append(str(error))
         return report

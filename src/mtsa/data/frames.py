@@ -25,6 +25,7 @@ class Frame:
     lemma: str
     spans: tuple[Span, ...]
     part_of_speech: str = ""  # of the predicate's word, where the file tells it
+    roleset: str = ""  # such as give.03, where the file tells it
 
 
 @dataclass(frozen=True, slots=True)

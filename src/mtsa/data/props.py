@@ -15,6 +15,7 @@ from .frames import VERB, Frame, RoleSentence, Span
 from .source import InputError, at, lines
 
 _CELL = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
+LONGEST_SENTENCE = 10_000
 Block = list[tuple[int, list[str]]]  # number and fields of each line of a sentence
 
 
@@ -38,6 +39,8 @@ def blocks(path: Path, encoding: str = "utf-8") -> Iterator[Block]:
     for number, text in lines(path, encoding):
         fields = text.split()
         if fields:
+            if len(block) == LONGEST_SENTENCE:
+                raise at(path, number, f"a sentence of more than {LONGEST_SENTENCE:,} words; is a blank line missing?")
             block.append((number, fields))
         elif block:
             yield block

@@ -8,6 +8,7 @@ place, from 0), `lemma` and `roles` as [label, first word, last word].
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,21 +21,22 @@ from .props import Block, blocks, column_spans, props_lines, read_props
 from .source import InputError, at, lines
 
 FORMATS = ("props", "propbank", "jsonl")
+_LABEL = re.compile(r"[^()*\s]+")
 _FIXED, _WORD, _SPEECH, _LEMMA, _ROLESET = 8, 3, 4, 6, 7  # columns of PropBank before the roles, and four of them
 
 
-def read_roles(path: Path, *, words: Path | None = None, format: str = "auto") -> list[RoleSentence]:
+def read_roles(path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto") -> list[RoleSentence]:
     """All sentences of a file; a props file needs its file of words beside it.
 
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    format = role_format(path, format)
+    format, encoding = role_format(path, format), "utf-8" if encoding == "auto" else encoding
     if format == "props":
-        return read_props(path, words)
+        return read_props(path, words, encoding, verbs=False)
     if words is not None:
         raise InputError(f"{words}: format {format} holds its words itself; leave out the file of words")
-    found = list(_propbank(path) if format == "propbank" else _json(path))
+    found = list(_propbank(path, encoding) if format == "propbank" else _json(path, encoding))
     if not found:
         raise InputError(f"{path} holds no sentence")
     return found
@@ -46,7 +48,12 @@ def words_beside(path: Path, format: str) -> Path | None:
     Raises:
         InputError: an unknown format, or an ending that tells none.
     """
-    return path.with_suffix(".words") if role_format(path, format) == "props" else None
+    if role_format(path, format) != "props":
+        return None
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    beside = plain.with_suffix(".words")
+    packed = beside.with_name(f"{beside.name}.gz")
+    return packed if packed.exists() and not beside.exists() else beside
 
 
 def role_format(path: Path, format: str) -> str:
@@ -66,8 +73,8 @@ def role_format(path: Path, format: str) -> str:
     return format
 
 
-def _propbank(path: Path) -> Iterator[RoleSentence]:
-    for block in blocks(path):
+def _propbank(path: Path, encoding: str) -> Iterator[RoleSentence]:
+    for block in blocks(path, encoding):
         yield _propbank_sentence(path, block)
 
 
@@ -82,18 +89,26 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
         raise at(path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one")
     # Of a predicate of several words, the roleset may stand at another one than the (V*).
     frames = [
-        Frame(place, block[place][1][_LEMMA], spans, _known(block[place][1][_SPEECH]))
+        Frame(place, _lemma(block[place][1]), spans, _known(block[place][1][_SPEECH]), _sense(block[place][1]))
         for place, spans in zip(places, columns, strict=True)
     ]
     return RoleSentence(tuple(fields[_WORD] for _, fields in block), tuple(frames), block[0][0])
+
+
+def _lemma(fields: list[str]) -> str:
+    return fields[_LEMMA] if fields[_LEMMA] != "-" else own_lemma(fields[_WORD])
+
+
+def _sense(fields: list[str]) -> str:
+    return "" if fields[_ROLESET] == _lemma(fields) else fields[_ROLESET]
 
 
 def _known(cell: str) -> str:
     return "" if cell == "-" else cell
 
 
-def _json(path: Path) -> Iterator[RoleSentence]:
-    for number, text in lines(path):
+def _json(path: Path, encoding: str) -> Iterator[RoleSentence]:
+    for number, text in lines(path, encoding):
         if not text.strip():
             continue
         try:
@@ -105,8 +120,8 @@ def _json(path: Path) -> Iterator[RoleSentence]:
 
 def _json_sentence(value: Any, path: Path, number: int) -> RoleSentence:
     words = value.get("words") if isinstance(value, dict) else None
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.strip() for word in words):
-        raise at(path, number, '"words" must be a list of words, none of them empty')
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.split() == [word] for word in words):
+        raise at(path, number, '"words" must be a list of words, none of them empty or with a space')
     frames = value.get("frames", [])
     if not isinstance(frames, list):
         raise at(path, number, '"frames" must be a list')
@@ -123,8 +138,11 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
         raise at(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
     spans = []
-    for role in frame.get("roles", []):
-        if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and role[0]):
+    roles = frame.get("roles", [])
+    if not isinstance(roles, list):
+        raise at(path, number, f'"roles" is {roles!r:.40}; it must be a list of [label, first word, last word]')
+    for role in roles:
+        if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and _LABEL.fullmatch(role[0])):
             raise at(path, number, f"{role!r:.40} is no role; write [label, first word, last word]")
         label, start, end = role
         if (
@@ -145,8 +163,11 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
         if any(span.start <= place <= span.end for span in spans):
             raise at(path, number, f"the predicate {place} stands inside one of its own roles")
         spans = sorted([*spans, Span(place, place, VERB)])
-    lemma, speech = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech"))
-    return Frame(place, lemma if lemma not in ("", "-") else own_lemma(words[place]), tuple(spans), speech)
+    lemma, speech, roleset = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech", "roleset"))
+    for name in (lemma, speech, roleset):
+        if len(name.split()) > 1:
+            raise at(path, number, f'"{name}" of the predicate {place} holds a space; join it by a sign')
+    return Frame(place, lemma if lemma not in ("", "-") else own_lemma(words[place]), tuple(spans), speech, roleset)
 
 
 def own_lemma(word: str) -> str:
@@ -176,7 +197,7 @@ def as_json(sentence: RoleSentence) -> dict[str, Any]:
             "predicate": frame.predicate,
             "lemma": frame.lemma,
             "roles": [[span.label, span.start, span.end] for span in frame.spans],
-            **({"part_of_speech": frame.part_of_speech} if frame.part_of_speech else {}),
+            **{key: getattr(frame, key) for key in ("part_of_speech", "roleset") if getattr(frame, key)},
         }
         for frame in sentence.frames
     ]
@@ -186,8 +207,10 @@ def as_json(sentence: RoleSentence) -> dict[str, Any]:
 def _propbank_lines(sentences: Iterable[RoleSentence]) -> Iterator[str]:
     for number, sentence in enumerate(sentences):
         rows = [row.split("\t") for row in props_lines([sentence])][:-1]
-        speech = {frame.predicate: frame.part_of_speech or "-" for frame in sentence.frames}
+        told = {frame.predicate: frame for frame in sentence.frames}
         for place, (word, (lemma, *roles)) in enumerate(zip(sentence.words, rows, strict=True)):
-            roleset = "-" if place not in speech else f"{lemma}.01"
-            yield "\t".join(["-", str(number), str(place), word, speech.get(place, "-"), "-", lemma, roleset, *roles])
+            frame = told.get(place)
+            speech = (frame.part_of_speech or "-") if frame else "-"
+            roleset = (frame.roleset or lemma) if frame else "-"  # a lemma alone: the sense is not known
+            yield "\t".join(["-", str(number), str(place), word, speech, "-", lemma, roleset, *roles])
         yield ""

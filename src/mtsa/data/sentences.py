@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtsa.names import nearest
+
+from . import role_files
 from .examples import Layout
 from .props import blocks
 from .role_files import read_roles, words_beside
-from .source import at, lines
+from .source import InputError, at, lines
 
-_COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".props")
+_COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
+FORMATS = ("lines", "jsonl", "columns", *role_files.FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +28,31 @@ class Sentence:
     line: int = 0
 
 
-def read_sentences(path: Path, layout: Layout, words: Callable[[str], tuple[str, ...]]) -> Iterator[Sentence]:
+def read_sentences(
+    path: Path, layout: Layout, words: Callable[[str], tuple[str, ...]], *, roles: bool = False
+) -> Iterator[Sentence]:
     """The sentences of a file: JSON lines with `words` or `text`, columns with a word first, or a text on each line.
 
     Args:
         path: the file.
         layout: how to read it.
         words: splits a text.
+        roles: whether .conll files are those of PropBank; the predicates in them are left aside.
 
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
+    if layout.format not in ("auto", *FORMATS):
+        raise InputError(f'format "{layout.format}" holds no sentences to tag; {nearest(layout.format, FORMATS)}')
     encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-    if layout.format == "jsonl" or (layout.format == "auto" and suffix in (".jsonl", ".ndjson")):
+    with_roles = layout.format in ("props", "propbank") or (
+        layout.format == "auto" and (suffix == ".props" or (roles and suffix == ".conll"))
+    )
+    if with_roles:
+        for sentence in read_asked(path, layout.format, layout.encoding):
+            yield Sentence(sentence.words, None, sentence.line)
+    elif layout.format == "jsonl" or (layout.format == "auto" and suffix in (".jsonl", ".ndjson")):
         yield from _json(path, layout, encoding, words)
     elif layout.format == "columns" or (layout.format == "auto" and suffix in _COLUMNS):
         for block in blocks(path, encoding):
@@ -47,9 +62,9 @@ def read_sentences(path: Path, layout: Layout, words: Callable[[str], tuple[str,
             yield Sentence(words(text), None, number)
 
 
-def read_asked(path: Path, format: str) -> Iterator[Sentence]:
+def read_asked(path: Path, format: str, encoding: str = "auto") -> Iterator[Sentence]:
     """The sentences of a file with semantic roles, and the predicates in it."""
-    for sentence in read_roles(path, words=words_beside(path, format), format=format):
+    for sentence in read_roles(path, words=words_beside(path, format), format=format, encoding=encoding):
         given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
         yield Sentence(sentence.words, given, sentence.line)
 

@@ -85,7 +85,7 @@ def tagged_format(path: Path, format: str) -> str:
 def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
     """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
     names = {tag for sentence in sentences for tag in sentence.tags}
-    if OUTSIDE not in names or not all(_MARKED.fullmatch(tag) for tag in names):
+    if names == {OUTSIDE} or not all(_MARKED.fullmatch(tag) for tag in names):
         return sentences
     return [replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags)))) for one in sentences]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tokenizers import Encoding, Regex, Tokenizer
@@ -74,6 +75,11 @@ def _one_word() -> re.Pattern[str]:
     return re.compile(PATTERN)
 
 
+@functools.cache
+def _any_case() -> re.Pattern[str]:
+    return re.compile(PATTERN, re.IGNORECASE)
+
+
 def is_spaced_word(word: str) -> bool:
     """Whether the tokeniser for words between spaces can make this very word."""
     return word == word.lower() and word.split() == [word]
@@ -85,9 +91,14 @@ def is_word(word: str) -> bool:
     return found is not None and found.end() == len(word) and word == word.lower()
 
 
+def _whole(text: str) -> str:
+    """A text without halves of characters (lone surrogates), which the tokeniser could not take."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
     """The word numbers of each text, cut after `limit` words (0: never), and how many texts were cut."""
-    whole = [text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    whole = [_whole(text) for text in texts]
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
         return [encoding.ids for encoding in found], 0
@@ -100,7 +111,10 @@ def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[lis
 
 def word_numbers(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
     """The number of each word of sentences that come in words, by a tokeniser for words between spaces."""
-    found = tokenizer.encode_batch_fast([list(words) for words in sentences], is_pretokenized=True)
+    whole = [
+        [word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8") for word in words] for words in sentences
+    ]
+    found = tokenizer.encode_batch_fast(whole, is_pretokenized=True)
     rows = [encoding.ids for encoding in found]
     assert all(len(row) == len(words) for row, words in zip(rows, sentences, strict=True))
     return rows
@@ -112,9 +126,9 @@ def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
     A piece between spaces that it knows stays whole; any other is split as running text is ("plan." -> "plan", ".").
     """
     words: list[str] = []
-    for piece in text.split():
+    for piece in unicodedata.normalize("NFC", _whole(text)).split():
         known = tokenizer.token_to_id(tokenizer.normalizer.normalize_str(piece)) is not None
-        words += [piece] if known else _one_word().findall(piece.translate(_STRAIGHT)) or [piece]
+        words += [piece] if known else _any_case().findall(piece.translate(_STRAIGHT)) or [piece]
     return words
 
 

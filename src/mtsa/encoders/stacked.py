@@ -48,14 +48,14 @@ class _Layer(nn.Module):
     def __init__(self, width: int, context: nn.Module, *, hidden: int, dropout: float) -> None:
         super().__init__()
         self.widen, self.narrow = Dense(width, hidden), Dense(hidden, width, dropout=dropout)
-        self.context = context
+        self.attention = context  # whatever it is: run folders know it by this name
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.dropout = dropout
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         fed = self.narrow(self.widen(x).relu())
         x = self.norms[0](x + drop(fed, self.dropout, self.training))
-        seen = self.context(x, keep)
+        seen = self.attention(x, keep)
         out: Tensor = self.norms[1](x + drop(seen, self.dropout, self.training))
         return out
 

@@ -18,9 +18,9 @@ from mtsa.data.source import InputError
 from mtsa.files import write_json
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.inputs import MODEL_FILES
-from mtsa.training.prepare import number_examples
 from mtsa.training.recipe import Recipe
 from mtsa.training.run import Progress, run_recipe
+from mtsa.training.sentences import number_examples
 from mtsa.training.split import Split, check_there, cut, repeated
 from mtsa.training.start import make
 

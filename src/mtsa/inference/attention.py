@@ -47,7 +47,7 @@ def attention_maps(predictor: Predictor, text: Text) -> list[AttentionMap]:
 
 @torch.no_grad()
 def _map(predictor: Predictor, text: str, label: str) -> AttentionMap:
-    model = predictor.run.model
+    model = predictor.model
     if not isinstance(model.encoder, MtsaEncoder):
         raise InputError(f'the encoder "{model.config.encoder}" has no attention to show; train one with --encoder mtsa')
     encoding = predictor.run.tokenizer.encode(text)

@@ -19,8 +19,8 @@ from mtsa.models.answers import sentence_vectors
 from mtsa.models.sentence import SentenceModel
 from mtsa.training.folder import Run, open_run
 from mtsa.training.parts import SentencePart
-from mtsa.training.prepare import number_examples
 from mtsa.training.score import PartScore
+from mtsa.training.sentences import number_examples
 
 from .chunks import chunks
 

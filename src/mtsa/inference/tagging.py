@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class _Tagger(ABC, Generic[S]):
     def sentences(self, data: str | Path, **reading: Any) -> Iterator[Sentence]:
         """The sentences of a file, whether or not it has answers in it."""
         path, layout = self._source(data, **reading)
-        return read_sentences(path, layout, self.words)
+        return read_sentences(path, layout, self.words, roles=self.run.recipe.roles)
 
     def evaluate(self, data: str | Path, tick: Callable[[int], None] = silent, **reading: Any) -> PartScore:
         """Score the model on a file with answers.
@@ -78,8 +79,17 @@ class _Tagger(ABC, Generic[S]):
         """
         path, layout = self._source(data, **reading)
         examples, _ = read_examples(self.run.recipe, path, layout)
+        self._check_known(path, examples)
         part, _ = number_sentences(self.run.recipe, self.run.tokenizer, self.tags, examples)
         return part.score(part.answers(self.model, tick))
+
+    def _check_known(self, path: Path, examples: list[Any]) -> None:
+        """See that the file has something that the model could answer."""
+        tags = {tag for example in examples if isinstance(example, TaggedSentence) for tag in example.tags}
+        if tags and not tags & set(self.tags):
+            raise InputError(
+                f"{path}: none of its tags ({', '.join(sorted(tags)[:3])}, ...) is one of the model's; see --label-column"
+            )
 
     def _source(self, data: str | Path, **reading: Any) -> tuple[Path, Layout]:
         if is_corpus(str(data)):
@@ -87,7 +97,11 @@ class _Tagger(ABC, Generic[S]):
                 return corpus_files(str(data))["test"], corpus_layout(str(data), self.run.recipe.task)
             except ValueError as error:
                 raise InputError(str(error)) from None
-        return Path(data), Layout(**{key: value for key, value in reading.items() if value is not None})
+        known = {key: value for key, value in reading.items() if value is not None}
+        own = dataclasses.replace(self.run.recipe.layout, encoding="auto")  # an encoding is not remembered
+        if "format" not in known and Path(data).suffix != Path(self.run.recipe.data.train).suffix:
+            own = dataclasses.replace(own, format="auto")
+        return Path(data), dataclasses.replace(own, **known)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.run.folder)!r}, encoder {self.model.config.encoder}, {len(self.tags)} tags)"

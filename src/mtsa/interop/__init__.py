@@ -30,7 +30,7 @@ def replace_self_attention(model: M, **options: Any) -> M:
         InputError (a ValueError): a model that is not supported, or is swapped already.
         ValueError, TypeError: an option that does not work.
     """
-    from .swap import swap_attention
+    from mtsa.models.swap import swap_attention
 
     return swap_attention(model, **options)
 

@@ -53,11 +53,9 @@ class Decoder:
             best = torch.where(keep[:, place, None], reached + scores[:, place].float(), best)
         lengths = keep.sum(1).tolist()
         last = best.argmax(1)  # [B]
-        rows = []
-        pointers, ends = back.cpu(), last.tolist()
-        for number, length in enumerate(lengths):
-            row = [ends[number]] if length else []
-            for place in range(length - 1, 0, -1):
-                row.append(int(pointers[number, place, row[-1]]))
-            rows.append(row[::-1])
-        return rows
+        path = torch.zeros(B, N, dtype=torch.long, device=scores.device)
+        for place in range(N - 1, -1, -1):
+            path[:, place] = last
+            earlier = back[:, place].gather(1, last[:, None])[:, 0]
+            last = torch.where(keep[:, place], earlier, last)  # padding leads nowhere
+        return [row[:length] for row, length in zip(path.tolist(), lengths, strict=True)]

@@ -8,9 +8,13 @@ import torch
 from torch import Tensor
 
 from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.bio import BEGIN
+from mtsa.data.frames import VERB
 
 from .answers import MOST, TOKENS, Rows, Tick, silent
 from .tagger import MtsaForTokenClassification
+
+_SURE = 1000.0  # more than any difference of scores
 
 
 def tag_rows(
@@ -25,10 +29,16 @@ def tag_rows(
         tick: hears how many were done.
     """
 
+    names: list[str] = model.config.tags
+    verb = names.index(BEGIN + VERB) if BEGIN + VERB in names else None
+
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
         if predicates is not None:
             inputs["predicates"] = flags([predicates[number] for number in batch], inputs["input_ids"])
-        return model.decoder.decode(model(**inputs).logits, inputs["attention_mask"].bool())
+        logits = model(**inputs).logits
+        if predicates is not None and verb is not None:
+            logits[..., verb] += _SURE * inputs["predicates"]  # the word that is asked about is the verb
+        return model.decoder.decode(logits, inputs["attention_mask"].bool())
 
     return _in_batches(model, rows, read, tick)
 

@@ -1,7 +1,9 @@
 """Figures of semantic role labelling, by the rules of the official CoNLL-2005 evaluation.
 
 An argument is right when its label and the first and last word of all its pieces are; the verb itself is not counted. Frames
-pair by the place of their predicate; arguments of a predicate that is missing are missed, those of one too many are wrong.
+pair by the place of their predicate; where a predicate is missing, or has another lemma, all its arguments are missed and what
+was answered there does not count; a predicate too many is passed over. A frame is complete when its arguments are those that
+are there, so a missing predicate without arguments is.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class RoleScore:
                 counts.add(min(truth[key], found[key]), found[key], truth[key])
         if gold is not None:
             self.frames += 1
-            self.perfect += truth == found and answer is not None
+            self.perfect += truth == found
 
     @property
     def count(self) -> int:
@@ -82,6 +84,7 @@ def score_roles(gold: Sequence[RoleSentence], answers: Sequence[RoleSentence]) -
     score = RoleScore()
     for truth, answer in zip(gold, answers, strict=True):
         own, other = ({frame.predicate: frame for frame in sentence.frames} for sentence in (truth, answer))
-        for place in sorted({*own, *other}):
-            score.add(own.get(place), other.get(place))
+        for place, frame in own.items():
+            found = other.get(place)
+            score.add(frame, found if found is not None and found.lemma == frame.lemma else None)
     return score

@@ -60,6 +60,28 @@ def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
     return sections
 
 
+_TRANSLATOR: Sections = {
+    "tokens": {"longest": 128},
+    "model": {"dropout": 0.1, "smoothing": 0.1},
+    "training": {
+        "learning_rate": 1e-3, "schedule": "inverse_sqrt", "beta2": 0.98, "epsilon": 1e-9, "l2": 0.0, "clip": 1.0,
+        "patience": 5,
+    },
+}  # fmt: skip
+_TRANSLATOR_SIZES = ((2_000, 40, 100, 512, 1_000), (100_000, 20, 1_000, 2048, 8_000), (1_000_000, 6, 4_000, 4096, 16_000))
+"""(pairs at most, passes over them, steps of warm-up, tokens of a batch, subwords)"""
+
+
+def translator_settings(pairs: int) -> Sections:
+    """The sections of a translator's recipe for so many training pairs."""
+    larger = [3, 8_000, 8192, 32_000]
+    epochs, warmup, tokens, count = next((rest for most, *rest in _TRANSLATOR_SIZES if pairs <= most), larger)
+    sections = {section: dict(values) for section, values in _TRANSLATOR.items()}
+    sections["training"] |= {"epochs": epochs, "warmup": warmup, "batch_tokens": tokens}
+    sections["tokens"]["subwords"] = count
+    return sections
+
+
 _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
     "mtsa": {"head_dim": 150},
     "stacked_mtsa": {"layers": 4, "attention_dropout": 0.1},

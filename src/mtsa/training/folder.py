@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
-from mtsa.models.context import ContextModel
 from mtsa.models.quiet import quiet
 
 from .inputs import Inputs
-from .prepare import MODELS, config_kind
+from .prepare import kind_of
 from .recipe import Recipe
 from .recipe_files import load_recipe, to_toml
+from .weights import save_weights
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
@@ -34,7 +33,7 @@ class Run:
 
     folder: Path
     recipe: Recipe
-    model: ContextModel
+    model: PreTrainedModel
     tokenizer: Tokenizer
 
     @property
@@ -44,7 +43,7 @@ class Run:
         return [] if self.recipe.regression else [names[number] for number in range(len(names))]
 
 
-def write_run(folder: Path, recipe: Recipe, model: ContextModel, inputs: Inputs, reports: dict[str, Any]) -> None:
+def write_run(folder: Path, recipe: Recipe, model: PreTrainedModel, inputs: Inputs, reports: dict[str, Any]) -> None:
     """Write a finished run: each file whole, the manifest last."""
     config = model.config
     config.save_pretrained(folder)
@@ -80,9 +79,9 @@ def copy_run(run: Run, folder: Path) -> None:
     _write_manifest(folder, names)
 
 
-def _write_weights(folder: Path, model: ContextModel) -> None:
+def _write_weights(folder: Path, model: PreTrainedModel) -> None:
     with replacing(folder / "model.safetensors") as partial:
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, partial, {"format": "pt"})
+        save_weights(model, partial)
 
 
 def _write_manifest(folder: Path, names: list[str]) -> None:
@@ -99,7 +98,7 @@ def open_run(folder: Path) -> Run:
     quiet()
     recipe = load_recipe(str(folder / RECIPE))
     try:
-        loaded: Any = MODELS[config_kind(recipe)].from_pretrained(folder, output_loading_info=True)
+        loaded: Any = kind_of(recipe).model_class(recipe).from_pretrained(folder, output_loading_info=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
         raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None

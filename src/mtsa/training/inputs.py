@@ -11,10 +11,10 @@ import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from mtsa.data import tokens, vectors
 from mtsa.data.source import InputError
-from mtsa.models.context import ContextModel
 from mtsa.models.pretrained import PretrainedVectors, longest_text, predicts_tokens
 from mtsa.models.words import WordVectors
 
@@ -35,7 +35,7 @@ class Inputs(ABC):
     known: Tensor  # numbers of the training words that have a vector in the file
 
     @abstractmethod
-    def fill(self, model: ContextModel) -> None:
+    def fill(self, model: PreTrainedModel) -> None:
         """Give a fresh model what it starts from."""
 
 
@@ -64,8 +64,8 @@ class WordInputs(Inputs):
         places = [place for place, word in enumerate(self.words, len(tokens.SPECIAL)) if word in self._found]
         self.known = torch.tensor(places).long()
 
-    def fill(self, model: ContextModel) -> None:
-        words = model.words
+    def fill(self, model: PreTrainedModel) -> None:
+        words = getattr(model, "words", None)
         assert isinstance(words, WordVectors)
         with torch.no_grad():
             for number, word in enumerate(self.words, start=len(tokens.SPECIAL)):
@@ -110,11 +110,12 @@ class PretrainedInputs(Inputs):
         self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.language}
         self.known = torch.zeros(0, dtype=torch.long)
 
-    def fill(self, model: ContextModel) -> None:
+    def fill(self, model: PreTrainedModel) -> None:
         from transformers import AutoModel
 
-        assert isinstance(model.words, PretrainedVectors)
-        below = model.words.model
+        words = getattr(model, "words", None)
+        assert isinstance(words, PretrainedVectors)
+        below = words.model
         try:
             start, told = AutoModel.from_pretrained(
                 self._name, use_safetensors=True, dtype=torch.float32, output_loading_info=True

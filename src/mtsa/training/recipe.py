@@ -10,9 +10,16 @@ from typing import Any
 
 from mtsa.data.examples import Layout
 
-TASKS = ("classification", "regression", "pair", "similarity", "tagging", "srl")
+TASKS = ("classification", "regression", "pair", "similarity", "tagging", "srl", "translation")
 OPTIMIZERS = ("adadelta", "adam", "adamw")
-SCHEDULES = ("constant", "linear")
+SCHEDULES = ("constant", "linear", "inverse_sqrt")
+
+
+AUTHORS_SWAP: dict[str, Any] = {
+    "masks": "full", "pairwise": "identity", "source": "value", "source_scale": "logsigmoid", "source_bias": 0.0,
+    "start": "glorot",
+}  # fmt: skip
+"""Tensorized attention as the authors' translator has it: exp of the pair scores, sigmoid of the source2token scores."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +30,34 @@ class Data(Layout):
     dev: str = ""  # empty: a part of the training data
     test: str = ""  # evaluated once, at the end; empty: none
     tests: tuple[str, ...] = ()  # further test files, each evaluated once by itself
+    train_target: str = ""  # of translation: the file with the translations of `train`, line by line
+    dev_target: str = ""
+    test_target: str = ""
+    tests_target: tuple[str, ...] = ()
     dev_share: float = 0.1  # of the training data, where there is no dev file
     emphasis: int = 0  # of phrases: how often sentences and phrases that are not neutral stand in a pass; 0: as in the trees
 
     def file(self, part: str) -> str:
         """The file of a part: train, dev, test, or a further test as "test:NAME"."""
-        further = {further_test(name): name for name in self.tests}
-        return further[part] if part in further else str(getattr(self, part))
+        return self.further.get(part) or str(getattr(self, part))
+
+    @property
+    def further(self) -> dict[str, str]:
+        """The further test files by the names of their parts: the file's, with its folder's where two are alike."""
+        plain = [_without_endings(name) for name in (self.test, *self.tests)]
+        names = [name if plain.count(name) == 1 else f"{Path(file).parent.name}-{name}"
+                 for name, file in zip(plain[1:], self.tests, strict=True)]  # fmt: skip
+        return {f"test:{name}": file for name, file in zip(names, self.tests, strict=True)}
+
+    def target(self, part: str) -> str:
+        """The file with the translations of a part."""
+        targets = dict(zip(self.further, self.tests_target, strict=False))
+        return targets.get(part) or str(getattr(self, f"{part}_target"))
 
 
-def further_test(file: str) -> str:
-    """What the part of a further test file is called."""
-    return f"test:{Path(file).name.split('.')[0]}"
+def _without_endings(file: str) -> str:
+    name = Path(file).name.removesuffix(".gz")
+    return name.removesuffix(Path(name).suffix)
 
 
 @dataclass(frozen=True)
@@ -43,6 +66,7 @@ class Tokens:
 
     longest: int = 512  # words of a text; the rest is cut off; 0: never
     least: int = 0  # occurrences of a word in training to get a vector; 0: 1 with a vector file, 2 without
+    subwords: int = 8000  # of translation: subwords of both languages together
 
 
 @dataclass(frozen=True)
@@ -80,6 +104,19 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Translator:
+    """A Transformer that translates; its dropout is that of [model]."""
+
+    layers: int = 2  # of the encoder, and of the decoder
+    width: int = 256
+    heads: int = 4
+    hidden: int = 1024  # inside the feed-forward parts
+    attention_dropout: float = 0.1
+    beam: int = 4  # translations that are followed at once
+    penalty: float = 0.6  # exponent of the length that the score of a translation is divided by
+
+
+@dataclass(frozen=True)
 class Training:
     """How it is trained."""
 
@@ -89,6 +126,7 @@ class Training:
     warmup: int = 0  # steps
     halve_at: tuple[int, ...] = ()  # of a constant schedule: steps at which the rate is halved
     epsilon: float = 1e-8  # of the optimiser
+    beta2: float = 0.999  # of Adam and AdamW
     l2: float = 1e-4  # on weights, not on biases or word vectors
     clip: float = 0.0  # norm of the gradient; 0: never
     batch: int = 64  # examples
@@ -112,6 +150,7 @@ class Recipe:
     pretrained: Pretrained = field(default_factory=Pretrained)
     encoder: Mapping[str, Any] = field(default_factory=lambda: {"name": "mtsa", "head_dim": 150})
     model: Model = field(default_factory=Model)
+    translator: Translator = field(default_factory=Translator)
     training: Training = field(default_factory=Training)
 
     @property
@@ -130,6 +169,11 @@ class Recipe:
         return self.task in ("regression", "similarity")
 
     @property
+    def by_class(self) -> bool:
+        """Whether an example is of one class, so that parts are cut from each class by itself."""
+        return not (self.regression or self.tagged or self.translated)
+
+    @property
     def roles(self) -> bool:
         """Whether semantic roles are labelled."""
         return self.task == "srl"
@@ -138,6 +182,16 @@ class Recipe:
     def tagged(self) -> bool:
         """Whether each word gets a tag."""
         return self.task in ("tagging", "srl")
+
+    @property
+    def translated(self) -> bool:
+        """Whether a text is answered with a text."""
+        return self.task == "translation"
+
+    @property
+    def swap(self) -> dict[str, Any] | None:
+        """Of translation: the options of tensorized attention in the encoder; None for multi-head attention."""
+        return None if self.encoder.get("name") == "multihead" else {**AUTHORS_SWAP, **self.encoder_options}
 
     @property
     def paired(self) -> bool:

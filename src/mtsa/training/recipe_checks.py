@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from mtsa.corpora import is_corpus
+from mtsa.data.examples import Layout
 from mtsa.data.source import InputError
 from mtsa.encoders import find_encoder
 from mtsa.models.pooling import POOLINGS
+from mtsa.models.swapped_attention import Swap
 from mtsa.names import nearest
 
-from .recipe import OPTIMIZERS, SCHEDULES, TASKS, Model, Pretrained, Recipe, Vectors, further_test
+from .recipe import OPTIMIZERS, SCHEDULES, TASKS, Model, Pretrained, Recipe, Translator, Vectors
 
 
 def check_recipe(recipe: Recipe, source: str) -> None:
@@ -36,6 +39,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         ("model.flag", model.flag, model.flag > 0, "above 0"),
         ("model.finder", model.finder, model.finder > 0, "above 0"),
         ("training.epsilon", training.epsilon, training.epsilon > 0, "above 0"),
+        ("training.beta2", training.beta2, 0.0 < training.beta2 < 1.0, "between 0 and 1"),
         ("training.halve_at", list(training.halve_at), all(step > 0 for step in training.halve_at), "steps above 0"),
         ("training.batch", training.batch, training.batch > 0, "above 0"),
         ("training.learning_rate", training.learning_rate, training.learning_rate > 0, "above 0"),
@@ -72,22 +76,68 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     if recipe.data.pair_column and not recipe.paired:
         raise InputError(f"{source}: data.pair_column is for pairs; leave it out, or set task to pair (--task pair)")
     _check_tagger(recipe, source)
-    _check_encoder(recipe, source)
+    if recipe.translated:
+        _check_translator(recipe, source)
+    else:
+        _check_encoder(recipe, source)
+        if recipe.translator != Translator():
+            raise InputError(f"{source}: [translator] is read by task translation alone; leave it out")
 
 
 def _check_tagger(recipe: Recipe, source: str) -> None:
     """Refuse what a task does not read."""
     model, usual = recipe.model, Model()
-    names = ["pooling", "hidden"] if recipe.tagged else ["smoothing"]
+    names = ["pooling", "hidden"] if recipe.tagged or recipe.translated else []
+    names += [] if recipe.tagged or recipe.translated else ["smoothing"]
+    names += ["activation"] if recipe.translated else []
     names += [] if recipe.roles else ["flag", "finder"]
     for name in names:
         if getattr(model, name) != getattr(usual, name):
             raise InputError(f"{source}: model.{name} is not read by task {recipe.task}; leave it out")
+    fixed = recipe.tagged and "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
+    if fixed and model.activation != usual.activation:
+        raise InputError(f"{source}: model.activation is not read by encoder {recipe.encoder['name']}; leave it out")
+    unread = ["delimiter", "classes", "phrases"] if recipe.tagged or recipe.translated else []
+    unread += ["text_column", "label_column"] if recipe.roles or recipe.translated else []
+    for name in unread:
+        if getattr(recipe.data, name) != getattr(Layout(), name):
+            raise InputError(f"{source}: data.{name} is not read by task {recipe.task}; leave it out")
     if recipe.tagged and recipe.pretrained.model:
         raise InputError(f"{source}: task {recipe.task} reads words; it takes no [pretrained] model")
-    parts = [further_test(name) for name in recipe.data.tests]
-    if parts and (not recipe.data.test or len(set(parts)) < len(parts)):
+    targets = (recipe.data.train_target, recipe.data.dev_target, recipe.data.test_target, *recipe.data.tests_target)
+    if any(targets) and not recipe.translated:
+        raise InputError(f"{source}: files of translations are for task translation; leave them out")
+    tests = recipe.data.tests
+    if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
         raise InputError(f"{source}: data.tests are further test files of different names, beside the one of data.test")
+
+
+def _check_translator(recipe: Recipe, source: str) -> None:
+    wanted = recipe.translator
+    for key in ("layers", "width", "heads", "hidden", "beam"):
+        if getattr(wanted, key) < 1:
+            raise InputError(f"{source}: translator.{key} is {getattr(wanted, key)}; it must be above 0")
+    if wanted.width % wanted.heads or wanted.width % 2:
+        raise InputError(f"{source}: translator.width ({wanted.width}) must be even, and divisible by heads ({wanted.heads})")
+    if not 0.0 <= wanted.attention_dropout < 1.0:
+        raise InputError(f"{source}: translator.attention_dropout is {wanted.attention_dropout}; it must be from 0 to 1")
+    if recipe.vectors != Vectors() or recipe.pretrained.model or recipe.tokens.least:
+        raise InputError(f"{source}: a translator reads subwords; leave out [vectors], [pretrained] and tokens.least")
+    name = recipe.encoder.get("name")
+    if name not in ("multihead", "mtsa"):
+        raise InputError(f'{source}: encoder.name is "{name}"; the encoder of a translator is multihead or mtsa')
+    if name == "multihead" and recipe.encoder_options:
+        raise InputError(f"{source}: encoder multihead has no options here; its sizes are those of [translator]")
+    try:
+        if recipe.swap is not None:
+            Swap(**recipe.swap).rules(wanted.heads)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{source}: [encoder]: {error}") from None
+    data = recipe.data
+    pairs = [(data.train, data.train_target), (data.dev, data.dev_target), (data.test, data.test_target)]
+    alone = any(bool(one) != bool(other) and not is_corpus(one) for one, other in pairs)
+    if alone or len(data.tests) != len(data.tests_target):
+        raise InputError(f"{source}: every file needs the file with its translations: --train A.en A.de")
 
 
 def _check_pretrained(recipe: Recipe, source: str) -> None:

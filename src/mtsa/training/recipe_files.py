@@ -75,6 +75,14 @@ def to_toml(recipe: Recipe) -> str:
     return "\n".join(lines) + "\n"
 
 
+def same_recipe(path: Path, recipe: Recipe) -> bool:
+    """Whether a recipe was written there before; keys that came since count as at their defaults."""
+    try:
+        return to_toml(load_recipe(str(path))) == to_toml(recipe)
+    except InputError:  # of a later version, with keys that this one does not know
+        return False
+
+
 def toml_value(value: Any) -> str:
     """A value as TOML writes it."""
     if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mtsa.scoring.bleu import BleuScore
 from mtsa.scoring.classification import ClassificationScore
 from mtsa.scoring.counts import Counts
 from mtsa.scoring.regression import RegressionScore
@@ -25,6 +26,8 @@ def figures_line(score: PartScore) -> str:
             f"precision {whole.precision:.3f}, recall {whole.recall:.3f}, F1 {whole.f1:.3f}, complete {found.complete:.3f} "
             f"({found.frames:,} predicates){_finding(found)}"
         )
+    if isinstance(found, BleuScore):
+        return f"BLEU {found.bleu:.1f} ({found.count:,} sentences; {found.signature})"
     if isinstance(found, TagScore):
         spans = "" if found.spans is None else f"F1 of spans {found.spans.f1:.3f}, "
         return f"{spans}accuracy {found.accuracy:.3f} ({found.words:,} words)"
@@ -69,7 +72,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
         lines.append(f"test: {figures_line(outcome.test)}")
     if outcome.test is not None and outcome.unseen is not None:
         known = outcome.test.figures.count - outcome.unseen.figures.count
-        lines.append(f"without {known:,} test texts that training or dev has too: {figures_line(outcome.unseen)}")
+        lines.append(f"without {known:,} test examples that training or dev has too: {figures_line(outcome.unseen)}")
     lines += [f"{name.removeprefix('test:')}: {figures_line(score)}" for name, score in outcome.further.items()]
     asked = '"a text" --pair "another"' if outcome.paired else '"a text"'
     lines.append(

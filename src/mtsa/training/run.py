@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from transformers import TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback
 
 from mtsa.data.batches import LEAST
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
-from mtsa.models.context import ContextModel
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
@@ -30,7 +29,7 @@ from .inputs import MODEL_FILES
 from .parts import Part
 from .prepare import Prepared, prepare
 from .recipe import Recipe
-from .recipe_files import to_toml
+from .recipe_files import same_recipe, to_toml
 from .score import PartScore
 from .split import Split, read_split
 from .trainer import RecipeTrainer, batches_of, curve, steps_of
@@ -83,7 +82,7 @@ def run_recipe(
     quiet()
     first = is_first()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > min(recipe.training.batch, LEAST):
+    if processes > min(LEAST if recipe.training.batch_tokens else recipe.training.batch, LEAST):
         raise InputError(
             f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch"
         )
@@ -112,7 +111,7 @@ def run_recipe(
     return outcome
 
 
-def _start_model(prepared: Prepared) -> ContextModel:
+def _start_model(prepared: Prepared) -> PreTrainedModel:
     """The model to start from; a value that its layers refuse is the recipe's fault."""
     try:
         return prepared.model()
@@ -136,7 +135,7 @@ class _End:
 
 
 def _trainer(
-    prepared: Prepared, recipe: Recipe, model: ContextModel, folder: Path, tensorboard: Path | None = None
+    prepared: Prepared, recipe: Recipe, model: PreTrainedModel, folder: Path, tensorboard: Path | None = None
 ) -> RecipeTrainer:
     return RecipeTrainer(
         model,
@@ -196,7 +195,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "seed": prepared.recipe.training.seed,
             "sources": sources,
             "remarks": prepared.remarks,
-            "parameters": {"all": trained, "words": sum(value.numel() for value in model.words.parameters())},
+            "parameters": {"all": trained, "words": word_weights(model)},
             "steps": end.steps,
             "best_step": end.best,
             "refit_steps": end.refit_steps,
@@ -214,13 +213,20 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
     return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, prepared.recipe.paired)
 
 
+def word_weights(model: PreTrainedModel) -> int:
+    """How many of a model's weights are those of its words."""
+    words = getattr(model, "words", None) or model.get_input_embeddings()
+    return sum(value.numel() for value in words.parameters())
+
+
 def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     """What the run is made of, so that another day's run can tell whether it is the same."""
     counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
     below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
     data = recipe.data
-    for name in (data.train, data.dev, data.test, *data.tests, recipe.vectors.file, *below):
+    targets = (data.train_target, data.dev_target, data.test_target, *data.tests_target)
+    for name in (data.train, data.dev, data.test, *data.tests, *targets, recipe.vectors.file, *below):
         if name and Path(name).is_file():
             files[name] = fingerprint(Path(name))
     digest = hashlib.sha256()
@@ -240,7 +246,7 @@ def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
         raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
     found = checkpoints.checkpoints(folder / _CHECKPOINTS)
     if found and (folder / RECIPE).exists() and (folder / _SOURCES).exists():
-        if (folder / RECIPE).read_text(encoding="utf-8") != to_toml(recipe):
+        if not same_recipe(folder / RECIPE, recipe):
             raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
         if json.loads((folder / _SOURCES).read_text(encoding="utf-8")) != sources:
             raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
@@ -273,7 +279,7 @@ def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
     batches = batches_of(train, recipe.training, seed=recipe.training.seed)
     steps, every = steps_of(recipe, len(batches))
-    kind = recipe.task if recipe.regression else f"{len(prepared.labels)} {'tags' if recipe.tagged else 'classes'}"
+    kind = f"{len(prepared.labels)} {'tags' if recipe.tagged else 'classes'}" if prepared.labels else recipe.task
     size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
@@ -299,7 +305,7 @@ class _Watch(TrainerCallback):
         self.bar(state.global_step, self.note)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        shown = [name for name in ("f1", "accuracy", "mse") if metrics and f"eval_{name}" in metrics][:1]
+        shown = [name for name in ("bleu", "f1", "accuracy", "mse") if metrics and f"eval_{name}" in metrics][:1]
         self.note = " ".join(f"dev {name} {metrics[f'eval_{name}']:.3f}" for name in shown) if metrics else ""
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mtsa.scoring.bleu import BleuScore
 from mtsa.scoring.classification import ClassificationScore
 from mtsa.scoring.regression import RegressionScore
 from mtsa.scoring.roles import RoleScore
 from mtsa.scoring.tags import TagScore
 
-Figures = ClassificationScore | RegressionScore | TagScore | RoleScore
+Figures = ClassificationScore | RegressionScore | TagScore | RoleScore | BleuScore
 
 
 @dataclass(frozen=True)

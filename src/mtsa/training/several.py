@@ -17,7 +17,7 @@ from mtsa.files import write_json
 
 from .folder import MANIFEST, RECIPE
 from .recipe import Recipe
-from .recipe_files import to_toml
+from .recipe_files import same_recipe
 from .run import Progress, run_recipe, sources_of
 from .split import Split, cut, read_split
 
@@ -62,7 +62,7 @@ def folds_of(recipe: Recipe, folds: int) -> list[Split]:
     if len(examples) < 2 * folds:
         raise InputError(f"{len(examples)} examples are too few for {folds} folds")
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
-    if not recipe.regression:
+    if recipe.by_class:
         counts = Counter(str(example.label) for example in examples)
         label, least = min(counts.items(), key=lambda item: item[1])
         if least < 3:
@@ -73,7 +73,7 @@ def folds_of(recipe: Recipe, folds: int) -> list[Split]:
         held = set(order[number::folds])
         test = [examples[place] for place in sorted(held)]
         rest = [examples[place] for place in range(len(examples)) if place not in held]
-        train, dev = cut(rest, recipe.data.dev_share, recipe.training.seed, by_class=not recipe.regression)
+        train, dev = cut(rest, recipe.data.dev_share, recipe.training.seed, by_class=recipe.by_class)
         splits.append(Split(train, dev, test, []))
     return splits
 
@@ -85,8 +85,7 @@ def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
         InputError: it was another recipe, or other data.
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    same = (folder / RECIPE).read_text(encoding="utf-8") == to_toml(recipe)
-    if not same or record["sources"] != sources_of(recipe, split or read_split(recipe)):
+    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != sources_of(recipe, split or read_split(recipe)):
         raise InputError(f"{folder} holds a run of another recipe or other data; name another folder with --out")
 
 

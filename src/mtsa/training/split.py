@@ -16,11 +16,12 @@ from mtsa.data import readers
 from mtsa.data.catalogue import SOURCES
 from mtsa.data.examples import Example, Layout
 from mtsa.data.official import emphasised
+from mtsa.data.parallel import read_parallel
 from mtsa.data.role_files import read_roles, words_beside
 from mtsa.data.source import InputError
 from mtsa.data.tagged import read_tagged
 
-from .recipe import Recipe, further_test
+from .recipe import Recipe
 
 _MANY = 50  # labels; with more, and more than half as many as rows (or a twentieth, if wordy), the column is the wrong one
 _WORDY = 4  # words of a label
@@ -35,6 +36,10 @@ class Split:
     test: list[Any]
     remarks: list[str]
     tests: dict[str, list[Any]] = field(default_factory=dict)  # further test parts
+
+    def texts(self) -> list[str]:
+        """All texts of the training part."""
+        return [text for example in self.train for text in example.texts]
 
     def named(self) -> dict[str, list[Any]]:
         """The parts that are there, by name."""
@@ -51,7 +56,7 @@ def read_split(recipe: Recipe) -> Split:
     if not recipe.data.train:
         raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
-    files |= {further_test(name): name for name in recipe.data.tests}
+    files |= recipe.data.further
     layout = recipe.layout
     if is_corpus(recipe.data.train):
         try:
@@ -65,14 +70,18 @@ def read_split(recipe: Recipe) -> Split:
         if name:
             check_there(name)
             phrases = layout.phrases and part == "train"
-            read[part], told = read_examples(recipe, Path(name), dataclasses.replace(layout, phrases=phrases))
+            if recipe.translated and not is_corpus(recipe.data.train):
+                check_there(recipe.data.target(part))
+                pairs = read_parallel(Path(name), Path(recipe.data.target(part)), _plain_encoding(layout))
+                read[part], told = list(pairs), pairs.remarks()
+            else:
+                read[part], told = read_examples(recipe, Path(name), dataclasses.replace(layout, phrases=phrases))
             remarks += told
     train, dev, test = (read.pop(part, []) for part in ("train", "dev", "test"))
-    by_class = not recipe.regression and not recipe.tagged
-    if by_class:
+    if recipe.by_class:
         _check_labels(recipe, train)
     if not dev:
-        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=by_class)
+        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=recipe.by_class)
         remarks.append(f"dev: {len(dev):,} examples cut from the training data")
     if recipe.data.emphasis:
         train = emphasised(train, recipe.data.emphasis)
@@ -86,11 +95,17 @@ def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any]
         InputError: whatever is wrong with the file.
     """
     if recipe.roles:
-        return list(read_roles(path, words=words_beside(path, layout.format), format=layout.format)), []
+        return list(
+            read_roles(path, words=words_beside(path, layout.format), format=layout.format, encoding=layout.encoding)
+        ), []
     if recipe.tagged:
         return list(read_tagged(path, layout)), []
     found = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)
     return list(found), found.remarks()
+
+
+def _plain_encoding(layout: Layout) -> str:
+    return "utf-8" if layout.encoding == "auto" else layout.encoding
 
 
 def _check_labels(recipe: Recipe, train: Sequence[Example]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.source import InputError
+from mtsa.encoders import find_encoder
 
-from .defaults import Sections, encoder_for, settings_for, tagger_settings
+from .defaults import Sections, encoder_for, settings_for, tagger_settings, translator_settings
 from .recipe import Recipe
 from .recipe_files import load_recipe, make_recipe
 from .report import outcome_lines, summary_lines
@@ -46,10 +47,11 @@ def make(
         for section, values in table.items():
             merged[section] = {**merged[section], **values}
         if encoder is not None and encoder != base.encoder["name"]:
-            merged["encoder"] = encoder_for(encoder)
+            merged["encoder"] = {"name": encoder} if base.translated else _in_place(base, encoder)
     else:
         merged = table
-        merged["encoder"] = encoder_for(encoder or ("stacked_mtsa" if task in ("tagging", "srl") else "mtsa"))
+        chosen = encoder or ("stacked_mtsa" if task in ("tagging", "srl") else "mtsa")
+        merged["encoder"] = {"name": chosen} if task == "translation" else encoder_for(chosen)
     if task is not None:
         merged["task"] = task
     if recipe is None:
@@ -91,6 +93,15 @@ def start(
     return outcome
 
 
+def _in_place(base: Recipe, encoder: str) -> dict[str, Any]:
+    """Another encoder in the place of a recipe's; of two stacks, the options that both have stay."""
+    section = encoder_for(encoder)
+    if not (encoder.startswith("stacked_") and str(base.encoder["name"]).startswith("stacked_")):
+        return section
+    known = find_encoder(encoder).options
+    return {**section, **{key: value for key, value in base.encoder_options.items() if key in known}}
+
+
 def _as_table(recipe: Recipe) -> dict[str, Any]:
     table = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     return {
@@ -102,6 +113,8 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
 def _settings(recipe: Recipe) -> Sections:
     """What follows from the size of the training data, and from what the words come from."""
     size, vectors = len(read_split(recipe).train), bool(recipe.vectors.file)
+    if recipe.translated:
+        return translator_settings(size)
     if recipe.tagged:
         return tagger_settings(size, vectors=vectors)
     return settings_for(size, vectors=vectors, pretrained=bool(recipe.pretrained.model))

@@ -1,19 +1,59 @@
-"""Preparing taggers: the names of the tags, sentences as numbers, and what the model needs to know."""
+"""Tags of words, and semantic roles: the names of the tags, and sentences as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
+from transformers import PretrainedConfig, PreTrainedModel
 
 from mtsa.data import tokens
-from mtsa.data.bio import BEGIN, INSIDE, OUTSIDE, is_bio, tag_names
+from mtsa.data.bio import OUTSIDE, is_bio, tag_names
+from mtsa.data.frames import RoleSentence
 from mtsa.data.source import InputError
+from mtsa.models.config import MtsaTaggerConfig
+from mtsa.models.tagger import MtsaForTokenClassification
 
+from .inputs import Inputs, make_inputs
+from .kind import Kind
 from .parts import Part
 from .recipe import Recipe
+from .sentences import shared_config
+from .split import Split
 from .tag_parts import Asked, RolePart, TaggedPart
+
+
+class Tagging(Kind):
+    """Tags of words, and semantic roles."""
+
+    def labels(self, recipe: Recipe, split: Split) -> list[str]:
+        return tag_labels(recipe, split.train)
+
+    def inputs(self, recipe: Recipe, split: Split, tick: Callable[[int], None]) -> Inputs:
+        return make_inputs(recipe, split.texts(), tick)
+
+    def number(
+        self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
+    ) -> tuple[Part, int]:
+        return number_sentences(recipe, tokenizer, labels, examples, training=training)
+
+    def config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: Part) -> PretrainedConfig:
+        if recipe.model.smoothing * len(labels) > len(labels) - 1:
+            raise InputError(f"model.smoothing is {recipe.model.smoothing}: too much for {len(labels)} tags")
+        asked = {"flag": recipe.model.flag, "finder": recipe.model.finder} if recipe.roles else {}
+        shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
+        return MtsaTaggerConfig(**shared, **asked, smoothing=recipe.model.smoothing)
+
+    def build(self, config: Any) -> PreTrainedModel:
+        return MtsaForTokenClassification(config)
+
+    def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
+        return MtsaForTokenClassification
+
+    def rows_of(self, example: Any) -> int:
+        """A sentence with roles makes one for each of its predicates."""
+        return max(1, len(example.frames)) if isinstance(example, RoleSentence) else 1
 
 
 def tag_labels(recipe: Recipe, train: Sequence[Any]) -> list[str]:
@@ -31,7 +71,7 @@ def tag_labels(recipe: Recipe, train: Sequence[Any]) -> list[str]:
     if len(names) < 2:
         raise InputError(f'{recipe.data.train}: all words have the tag "{next(iter(names))}"; a tagger needs two')
     if is_bio(names):
-        return tag_names(sorted({tag.removeprefix(BEGIN).removeprefix(INSIDE) for tag in names - {OUTSIDE}}))
+        return tag_names(sorted({tag[2:] for tag in names - {OUTSIDE}}))
     return sorted(names)
 
 
@@ -51,9 +91,3 @@ def number_sentences(
                 asked.append(Asked(sentence, frame))
                 numbered.append(row[:limit] if limit else row)
     return RolePart(numbered, asked, labels), cut_off
-
-
-def tagger_options(recipe: Recipe) -> dict[str, Any]:
-    """Keys of the tagger's configuration."""
-    asked = {"flag": recipe.model.flag, "finder": recipe.model.finder} if recipe.roles else {}
-    return {**asked, "smoothing": recipe.model.smoothing}

@@ -8,6 +8,7 @@ checkpoints that appear whole; no pickled arguments; the best model by the dev p
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,32 +16,41 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from mtsa.data.batches import shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import write_json
-from mtsa.models.context import ContextModel
 from mtsa.models.tagger import IGNORED
+from mtsa.models.translator import smoothed_loss
 from mtsa.models.words import WordVectors
 
 from . import checkpoints
 from .parts import Part
 from .recipe import Recipe, Training
 from .slow_words import SlowRows
+from .weights import load_weights, save_weights
 
 WEIGHTS = "weights.safetensors"
 _SPENT = "seconds.json"
 _STATE = "trainer_state.json"
-_FROZEN = "words.frozen"  # never changes in training, so no checkpoint holds it
+_FROZEN = frozenset({"words.frozen"})  # never changes in training, so no checkpoint holds it
 
 
 def batches_of(part: Part, training: Training, *, seed: int, epoch: int = 0) -> list[list[int]]:
     """The batches of one pass over a part."""
-    return shuffled_batches(part.lengths, training.batch, tokens=training.batch_tokens, seed=seed, epoch=epoch)
+    tokens, least = training.batch_tokens, int(os.environ.get("WORLD_SIZE", "1"))
+    return shuffled_batches(part.lengths, training.batch, tokens=tokens, least=least, seed=seed, epoch=epoch)
 
 
 class LengthBatches(Sampler[list[int]]):
@@ -96,7 +106,7 @@ class RecipeTrainer(Trainer):
 
     def __init__(
         self,
-        model: ContextModel,
+        model: PreTrainedModel,
         recipe: Recipe,
         train: Part,
         dev: Part,
@@ -135,7 +145,7 @@ class RecipeTrainer(Trainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
             self.optimizer = make_optimizer(self.own, self.recipe)
-            words = self.own.words
+            words = getattr(self.own, "words", None)
             if self.recipe.vectors.rate != 1.0 and self.known.numel() and isinstance(words, WordVectors):
                 SlowRows(words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
         return self.optimizer
@@ -144,7 +154,7 @@ class RecipeTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """This process's part of (sum over the global batch) / (its size); the processes' gradients are averaged."""
-        outputs = model(**inputs)
+        outputs = self._outputs(model, inputs)
         loss = outputs.loss
         if not torch.isfinite(loss):
             step = self.state.global_step + 1
@@ -153,8 +163,17 @@ class RecipeTrainer(Trainer):
             here = _weight(inputs["labels"]).to(loss.device)
             everywhere = here.clone()
             dist.all_reduce(everywhere)
+            everywhere = everywhere.clamp(min=1.0)  # a batch may hold no tagged word at all
             loss = loss * (here * self.args.world_size / everywhere)
         return (loss, outputs) if return_outputs else loss
+
+    def _outputs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Any:
+        """What the model makes of a batch, with its loss; a translator's is smoothed here, as its class knows no smoothing."""
+        if not self.recipe.translated:
+            return model(**inputs)
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels"})
+        outputs.loss = smoothed_loss(outputs.logits, inputs["labels"], self.recipe.model.smoothing)
+        return outputs
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.lr_scheduler is None and self.recipe.training.halve_at:
@@ -167,7 +186,7 @@ class RecipeTrainer(Trainer):
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the dev part; every process does all of it, so that all decide alike."""
-        score = self.dev_part.score(self.dev_part.answers(self.own))
+        score = self.dev_part.score(self.dev_part.quick_answers(self.own))
         metrics = {f"eval_{name}": value for name, value in score.curve().items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -181,8 +200,7 @@ class RecipeTrainer(Trainer):
         if self.args.should_save:
             checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
             partial.mkdir()
-            state = {name: value.contiguous() for name, value in self.own.state_dict().items() if name != _FROZEN}
-            save_file(state, partial / WEIGHTS)
+            save_weights(self.own, partial / WEIGHTS, _FROZEN)
             self.state.save_to_json(str(partial / _STATE))
             write_json(partial / _SPENT, self.seconds)
         self._together()
@@ -201,7 +219,7 @@ class RecipeTrainer(Trainer):
             dist.barrier()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        load_weights(self.own, Path(resume_from_checkpoint))
+        load_weights(self.own, Path(resume_from_checkpoint) / WEIGHTS, _FROZEN)
 
     def load_best(self) -> int:
         """Bring back the weights of the best checkpoint; the step they are from."""
@@ -212,7 +230,7 @@ class RecipeTrainer(Trainer):
     def load_last(self) -> None:
         """Bring back the weights of the last step."""
         self._together()
-        load_weights(self.own, checkpoints.checkpoint(self.folder, self.state.global_step))
+        load_weights(self.own, checkpoints.checkpoint(self.folder, self.state.global_step) / WEIGHTS, _FROZEN)
 
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
@@ -247,18 +265,12 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     if training.optimizer == "adadelta":
         return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=training.epsilon, foreach=True)
     kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, lr=training.learning_rate, eps=training.epsilon, fused=True)
+    betas = (0.9, training.beta2)
+    return kind(groups, lr=training.learning_rate, betas=betas, eps=training.epsilon, fused=True)
 
 
 def _is_weight(name: str, value: Tensor) -> bool:
     return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1] and not name.startswith("words.")
-
-
-def load_weights(model: nn.Module, folder: Path) -> None:
-    """Weights of a checkpoint into a model that has its frozen vectors already."""
-    missing, unexpected = model.load_state_dict(load_file(folder / WEIGHTS), strict=False)
-    assert not unexpected
-    assert set(missing) <= {_FROZEN}
 
 
 def steps_of(recipe: Recipe, epoch: int) -> tuple[int, int]:
@@ -271,8 +283,6 @@ def _arguments(recipe: Recipe, epoch: int, folder: Path, tensorboard: Path | Non
     training = recipe.training
     steps, every = steps_of(recipe, epoch)
     if tensorboard is not None:
-        import os
-
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(tensorboard)
     return TrainingArguments(
         output_dir=str(folder),

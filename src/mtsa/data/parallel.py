@@ -1,0 +1,35 @@
+"""Parallel text: two files, a sentence on each line, the same line in both."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from pathlib import Path
+
+from .examples import Example, Examples
+from .source import InputError, at, lines
+
+LONGEST = 10_000  # characters of a line that is trained on; a longer one is no sentence
+
+
+def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Examples:
+    """The pairs of lines of two files; the translation is the label. Lines that are empty on a side are left out and told.
+
+    Raises:
+        InputError: files of unlike length, or whatever is wrong with a line.
+    """
+    examples = Examples(source, [])
+    for count, (one, other) in enumerate(zip_longest(lines(source, encoding), lines(target, encoding))):
+        if one is None or other is None:
+            short, long = (source, target) if one is None else (target, source)
+            raise InputError(f"{short} ends after line {count:,}, but {long} goes on; the two must have as many lines")
+        number, text, translation = one[0], one[1].strip(), other[1].strip()
+        for path, side in ((source, text), (target, translation)):
+            if len(side) > LONGEST:
+                raise at(path, number, f"{len(side):,} characters; split the text, at most {LONGEST:,} are trained on")
+        if text and translation:
+            examples.items.append(Example(text, translation, number))
+        else:
+            examples.empty.append(number)
+    if not examples.items:
+        raise InputError(f"{source} and {target} hold no pair of lines")
+    return examples

@@ -1,0 +1,48 @@
+"""Subwords: byte pairs learnt from both languages together, so that any text has a way in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteDecoder
+from tokenizers.models import BPE
+from tokenizers.normalizers import NFC
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.processors import TemplateProcessing
+from tokenizers.trainers import BpeTrainer
+
+PAD, BEGIN, END, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
+SIGNS = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
+PAD_NUMBER, BEGIN_NUMBER, END_NUMBER = 0, 1, 2
+
+
+def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
+    """A tokeniser of at most `count` subwords; every text ends with `</s>`."""
+    tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
+    tokenizer.normalizer = NFC()
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = ByteDecoder()
+    trainer = BpeTrainer(
+        vocab_size=count,
+        special_tokens=list(SIGNS.values()),
+        show_progress=False,
+        initial_alphabet=ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_NUMBER)])
+    return tokenizer
+
+
+def subword_numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
+    """The numbers of each text, cut to `limit` (0: never) with its `</s>` kept, and how many texts were cut."""
+    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
+    if not limit:
+        return found, 0
+    cut = [ids if len(ids) <= limit else [*ids[: limit - 1], END_NUMBER] for ids in found]
+    return cut, sum(len(ids) > limit for ids in found)
+
+
+def joined(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
+    """Texts from numbers, without the signs, on one line each."""
+    return [" ".join(text.split()) for text in tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)]

@@ -1,0 +1,147 @@
+"""The translator: a pre-norm Transformer with sinusoidal positions, ReLU and shared embeddings (M2M100's architecture).
+
+In its encoder stands multi-head attention, or tensorized attention in its place; nothing else differs.
+
+Letters: B batch, N tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
+
+from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.subwords import BEGIN_NUMBER, END_NUMBER, PAD_NUMBER
+
+from .answers import Rows, Tick, silent
+from .swap import config_class, model_class, swap_attention
+
+_PLACES, _MOST = 2048, 128  # padded tokens and sentences that are translated together
+IGNORED = -100
+
+
+def translator_config(
+    tokens: int,
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    hidden: int,
+    dropout: float,
+    attention_dropout: float,
+    swap: dict[str, Any] | None,
+) -> M2M100Config:
+    """The configuration of a translator of so many subwords.
+
+    Args:
+        tokens: how many subwords, of both languages together.
+        layers: of the encoder, and of the decoder.
+        width: of every layer.
+        heads: of every attention.
+        hidden: inside the feed-forward parts.
+        dropout: of residuals, inputs, and inside the feed-forward parts.
+        attention_dropout: of attention weights.
+        swap: options of the tensorized attention in the encoder (`Swap`); None for multi-head attention.
+    """
+    options: dict[str, Any] = {
+        "vocab_size": tokens,
+        "d_model": width,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": hidden,
+        "decoder_ffn_dim": hidden,
+        "dropout": dropout,
+        "attention_dropout": attention_dropout,
+        "activation_dropout": dropout,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
+        "pad_token_id": PAD_NUMBER,
+        "bos_token_id": BEGIN_NUMBER,
+        "eos_token_id": END_NUMBER,
+        "decoder_start_token_id": END_NUMBER,
+        "max_position_embeddings": 512,
+    }
+    if swap is None:
+        return M2M100Config(**options)
+    swapped: Any = config_class("m2m_100")
+    made: M2M100Config = swapped(mtsa=swap, **options)
+    return made
+
+
+def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
+    """A translator drawn anew: Glorot maps, zero biases, shared embeddings of deviation 1 / sqrt(width)."""
+    options = getattr(config, "mtsa", None)
+    plain = M2M100Config(**{key: value for key, value in config.to_dict().items() if key not in _OWN})
+    model = M2M100ForConditionalGeneration(plain)
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not model.lm_head:
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+    nn.init.normal_(model.model.shared.weight, std=config.d_model**-0.5)
+    with torch.no_grad():
+        model.model.shared.weight[PAD_NUMBER] = 0.0
+    return model if options is None else swap_attention(model, **options)
+
+
+_OWN = ("mtsa", "model_type", "attn_implementation", "architectures", "transformers_version")
+
+
+def translator_class(*, swapped: bool) -> type[M2M100ForConditionalGeneration]:
+    """What a saved translator is loaded by."""
+    return model_class(M2M100ForConditionalGeneration) if swapped else M2M100ForConditionalGeneration
+
+
+def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy over the real tokens; the smoothed part goes to all others in equal shares."""
+    count = logits.shape[-1]
+    total = nn.functional.cross_entropy(
+        logits.flatten(0, 1),
+        labels.flatten(),
+        ignore_index=IGNORED,
+        label_smoothing=smoothing * count / (count - 1),
+        reduction="sum",
+    )
+    return total / (labels != IGNORED).sum().clamp(min=1)
+
+
+@torch.no_grad()
+def translate(
+    model: M2M100ForConditionalGeneration, rows: Rows, *, beam: int, penalty: float, tick: Tick = silent
+) -> list[list[int]]:
+    """The translation of each sentence given as subword numbers, in order; batches of like length.
+
+    Args:
+        model: the translator.
+        rows: numbers of the subwords of each.
+        beam: how many translations are followed at once; 1 is greedy.
+        penalty: exponent of the length that the score of a whole translation is divided by.
+        tick: hears how many were done.
+    """
+    training = model.training
+    model.eval()
+    found: list[list[int]] = [[] for _ in rows]
+    for batch in sorted_batches([len(row) for row in rows], tokens=_PLACES // max(1, beam // 2), most=_MOST):
+        inputs = tensors([rows[number] for number in batch])
+        longest = inputs["input_ids"].shape[1]
+        search = {"length_penalty": penalty, "early_stopping": True} if beam > 1 else {}
+        how = GenerationConfig(
+            num_beams=beam,
+            do_sample=False,
+            **search,
+            max_new_tokens=min(500, 2 * longest + 10),
+            pad_token_id=PAD_NUMBER,
+            eos_token_id=END_NUMBER,
+            decoder_start_token_id=END_NUMBER,
+        )
+        generate: Any = getattr(model, "generate")  # noqa: B009  # typed for language models alone
+        out: Tensor = generate(**{name: value.to(model.device) for name, value in inputs.items()}, generation_config=how)
+        for number, row in zip(batch, out.tolist(), strict=True):
+            found[number] = [token for token in row if token not in (PAD_NUMBER, END_NUMBER, BEGIN_NUMBER)]
+        tick(len(batch))
+    model.train(training)
+    return found

@@ -1,0 +1,53 @@
+"""BLEU by sacreBLEU, with its signature, and the counts of each sentence that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BleuScore:
+    """Corpus BLEU from 0 to 100, and the counts of each sentence: what a resampling needs."""
+
+    bleu: float
+    signature: str
+    counts: tuple[tuple[int, ...], ...]  # of each sentence: words of the answer and of the truth, n-grams right, n-grams
+
+    @property
+    def count(self) -> int:
+        """Sentences."""
+        return len(self.counts)
+
+    def curve(self) -> dict[str, float]:
+        """The figures to follow in training; `score` decides the best model."""
+        return {"score": self.bleu, "bleu": self.bleu}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "bleu": self.bleu,
+            "signature": self.signature,
+            "count": self.count,
+            "sentence_counts": [list(row) for row in self.counts],
+        }
+
+
+def score_translations(truths: Sequence[str], answers: Sequence[str]) -> BleuScore:
+    """Compare translations with one truth each."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    counts = metric._extract_corpus_statistics(list(answers), [list(truths)])
+    whole = metric._aggregate_and_compute(counts)
+    return BleuScore(float(whole.score), str(metric.get_signature()), tuple(tuple(map(int, row)) for row in counts))
+
+
+def bleu_of(counts: Sequence[Sequence[int]]) -> float:
+    """Corpus BLEU of sentences given by their counts, each as often as it stands there."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    found = BLEU.compute_bleu(correct=totals[2:6], total=totals[6:], sys_len=totals[0], ref_len=totals[1], smooth_method="exp")
+    return float(found.score)

@@ -1,0 +1,33 @@
+"""The weights of a model as files hold them: those that share memory once, in float32 or whatever they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+
+def state_of(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
+    """The weights by name; of those that share memory (tied embeddings), the first alone."""
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    kept = {}
+    for name, value in model.state_dict().items():
+        place = (value.data_ptr(), tuple(value.shape))
+        if name in without or (value.numel() and place in seen):
+            continue
+        seen.add(place)
+        kept[name] = value.contiguous()
+    return kept
+
+
+def save_weights(model: nn.Module, path: Path, without: frozenset[str] = frozenset()) -> None:
+    """Write the weights to a safetensors file."""
+    save_file(state_of(model, without), path, {"format": "pt"})
+
+
+def load_weights(model: nn.Module, path: Path, without: frozenset[str] = frozenset()) -> None:
+    """Read weights back into a model that has those in `without` already."""
+    loaded = load_file(path)
+    assert loaded.keys() == state_of(model, without).keys()
+    model.load_state_dict(loaded, strict=False)
