@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from mtsa.corpora import is_corpus
 from mtsa.data.examples import Layout
 from mtsa.data.source import InputError
@@ -128,6 +130,10 @@ def _check_translator(recipe: Recipe, source: str) -> None:
         raise InputError(f'{source}: encoder.name is "{name}"; the encoder of a translator is multihead or mtsa')
     if name == "multihead" and recipe.encoder_options:
         raise InputError(f"{source}: encoder multihead has no options here; its sizes are those of [translator]")
+    known = [key.name for key in dataclasses.fields(Swap)]
+    for key in recipe.encoder_options:
+        if key not in known:
+            raise InputError(f'{source}: encoder mtsa of a translator has no option "{key}"; {nearest(key, known)}')
     try:
         if recipe.swap is not None:
             Swap(**recipe.swap).rules(wanted.heads)

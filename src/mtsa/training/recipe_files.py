@@ -60,6 +60,8 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     for setting in settings:
         _put(merged, setting)
+    if merged.get("task") == "translation":
+        merged.setdefault("encoder", {"name": "mtsa"})
     recipe: Recipe = _made(Recipe, merged, source, "")
     check_recipe(recipe, source)
     return recipe

@@ -1,0 +1,254 @@
+"""Translation from files to answers: small real runs, and a clear word for everything that is no parallel text."""
+
+import json
+
+import pytest
+import sacrebleu
+import torch
+from transformers import AutoModelForSeq2SeqLM
+from typer.testing import CliRunner
+
+import mtsa
+from mtsa.cli import app
+from mtsa.cli.paired import repeated
+from mtsa.data.parallel import read_parallel
+from mtsa.data.source import InputError
+from mtsa.data.subwords import END_NUMBER, joined, subword_numbers, train_subwords
+from mtsa.models.translator import IGNORED, build_translator, smoothed_loss, translate, translator_config
+from mtsa.scoring.bleu import bleu_of, score_translations
+from mtsa.training.prepare import prepare
+from mtsa.training.recipe import AUTHORS_SWAP
+from mtsa.training.recipe_files import make_recipe
+from mtsa.training.split import read_split
+
+WORDS = {
+    "red": "rot",
+    "green": "grün",
+    "dog": "Hund",
+    "cat": "Katze",
+    "and": "und",
+    "old": "alt",
+    "house": "Haus",
+    "tree": "Baum",
+}
+SMALL = {
+    "tokens.subwords": 320, "translator.layers": 1, "translator.width": 32, "translator.heads": 2, "translator.hidden": 64,
+    "training.batch_tokens": 256, "training.epochs": 30, "training.warmup": 20, "training.learning_rate": 1e-2,
+    "model.dropout": 0.0, "translator.attention_dropout": 0.0, "training.evaluate_every": 60, "training.patience": 0,
+}  # fmt: skip
+
+
+def parallel(folder, name, count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 5, (count,), generator=generator).tolist()
+    chosen = [torch.randint(8, (length,), generator=generator).tolist() for length in lengths]
+    english = [[list(WORDS)[place] for place in row] for row in chosen]
+    (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in english))
+    (folder / f"{name}.de").write_text("".join(" ".join(WORDS[word] for word in row) + "\n" for row in english))
+    return [str(folder / f"{name}.{side}") for side in ("en", "de")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("translation")
+    files = [
+        argument
+        for seed, (part, count) in enumerate((("train", 300), ("dev", 20), ("test", 20)))
+        for argument in (f"--{part}", *parallel(folder, part, count, seed))
+    ]
+    files += ["--test", *parallel(folder, "other", 10, 7)]
+    settings = [argument for key, value in SMALL.items() for argument in ("--set", f"{key}={value}")]
+    done = CliRunner().invoke(app, ["train", "--task", "translation", *files, "--out", str(folder / "run"), *settings])
+    assert done.exit_code == 0, done.output
+    return folder, done
+
+
+def test_a_translator_learns_and_tells_bleu_with_its_signature(trained):
+    folder, done = trained
+    metrics = json.loads((folder / "run" / "metrics.json").read_text())
+    assert metrics["test"]["bleu"] > 40
+    assert "tok:13a" in metrics["test"]["signature"]
+    assert metrics["test:other"]["count"] == 10
+    assert "other: BLEU" in done.output
+    model = mtsa.load(folder / "run")
+    answers = model.predict((folder / "test.en").read_text().splitlines())
+    truths = (folder / "test.de").read_text().splitlines()
+    assert sacrebleu.corpus_bleu(answers, [truths]).score == pytest.approx(metrics["test"]["bleu"])
+    assert model.evaluate(folder / "test.en", target=folder / "test.de").figures.bleu == pytest.approx(metrics["test"]["bleu"])
+    assert repr(model).endswith("tensorized attention in its encoder)")
+
+
+def test_predicting_files_keeps_every_line(trained, tmp_path):
+    folder, _ = trained
+    source = tmp_path / "a.en"
+    source.write_text("red dog\n\n" + "old " * 2500 + "\ncat\n")
+    out = CliRunner().invoke(app, ["predict", str(folder / "run"), str(source)])
+    assert out.exit_code == 0, out.output
+    lines = out.stdout.split("\n")
+    assert len(lines) == 5  # four, and what follows the last line feed
+    assert lines[1] == ""
+    assert (
+        CliRunner().invoke(app, ["predict", str(folder / "run"), str(source), "--out", str(tmp_path / "a.de")]).exit_code == 0
+    )
+    assert (tmp_path / "a.de").read_text() == out.stdout
+    asked = CliRunner().invoke(app, ["predict", str(folder / "run"), "-"], input="red dog\ncat\n")
+    assert asked.stdout.splitlines() == [lines[0], lines[3]]
+
+
+def test_transformers_loads_a_translator(trained):
+    import mtsa.hub
+
+    folder, _ = trained
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(folder / "run").eval()
+    own = mtsa.load(folder / "run").model.eval()
+    ids = torch.tensor([[5, 6, END_NUMBER]])
+    torch.testing.assert_close(loaded(ids, decoder_input_ids=ids).logits, own(ids, decoder_input_ids=ids).logits)
+
+
+def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
+    folder, _ = trained
+    model = mtsa.load(folder / "run")
+    texts = (folder / "test.en").read_text().splitlines()
+    assert model.predict(texts, beam=1) == [model.predict([text], beam=1)[0] for text in texts]
+    rows, _ = subword_numbers(model.run.tokenizer, texts, 0)
+    greedy = []
+    for row in rows:
+        ids, answer = torch.tensor([row]), [END_NUMBER]
+        for _ in range(40):
+            answer.append(int(model.model(ids, decoder_input_ids=torch.tensor([answer])).logits[0, -1].argmax()))
+            if answer[-1] == END_NUMBER:
+                break
+        greedy.append([token for token in answer if token > 2])
+    assert translate(model.model, rows, beam=1, penalty=0.6) == greedy
+
+
+def test_the_papers_counts():
+    sizes = {"layers": 6, "width": 512, "heads": 8, "hidden": 2048, "dropout": 0.1, "attention_dropout": 0.1}
+    counts = []
+    for swap in (None, AUTHORS_SWAP):
+        with torch.device("meta"):
+            model = build_translator(translator_config(33_708, **sizes, swap=swap))
+        counts.append(sum(value.numel() for value in model.parameters()))
+    assert counts[0] == 61_378_560 - 16_384 + 6 * 4 * 512 + 6 * 8 * 512  # no table of target spaces, but biases
+    assert counts[1] - counts[0] == 199_680 == 6 * 8 * (64 * 64 + 64)
+
+
+def test_the_loss_is_that_of_smoothed_truth():
+    logits = torch.randn(2, 3, 7)
+    labels = torch.tensor([[1, 2, IGNORED], [3, IGNORED, IGNORED]])
+    truth = torch.full((3, 7), 0.1 / 6)
+    truth[[0, 1, 2], [1, 2, 3]] = 0.9
+    chosen = torch.stack([logits[0, 0], logits[0, 1], logits[1, 0]]).log_softmax(-1)
+    torch.testing.assert_close(smoothed_loss(logits, labels, 0.1), -(truth * chosen).sum() / 3)
+
+
+def test_a_batch_asks_for_each_token_from_those_before_it(tmp_path):
+    en, de = parallel(tmp_path, "train", 40, 0)
+    table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"subwords": 300}}
+    recipe = make_recipe({**table, "encoder": {"name": "multihead"}}, [])
+    part = prepare(recipe, read_split(recipe)).parts["train"]
+    batch = part.batch([0, 1])
+    for row, place in enumerate((0, 1)):
+        count = len(part.targets[place])
+        assert batch["labels"][row, :count].tolist() == part.targets[place]
+        assert (batch["labels"][row, count:] == IGNORED).all()
+        assert batch["decoder_input_ids"][row, :count].tolist() == [END_NUMBER, *part.targets[place][:-1]]
+        assert part.targets[place][-1] == part.rows[place][-1] == END_NUMBER
+        assert joined(part.tokenizer, [part.targets[place]]) == [part.truths[place]]
+
+
+def test_subwords_hold_any_text():
+    tokenizer = train_subwords(["hello world", "hallo welt"] * 9, 300)
+    texts = ["hello", "日本語 und 🙂", "", "a\tb"]
+    rows, cut = subword_numbers(tokenizer, texts, 0)
+    assert joined(tokenizer, rows) == ["hello", "日本語 und 🙂", "", "a b"]
+    assert cut == 0
+    short, cut = subword_numbers(tokenizer, texts, 4)
+    assert max(map(len, short)) == 4
+    assert all(row[-1] == END_NUMBER for row in short)
+    assert cut == 2
+
+
+def test_bleu_comes_from_the_counts_of_sentences():
+    answers, truths = ["the cat sat on the mat .", "a man sleeps"], ["the cat sat on a mat .", "a man is sleeping now"]
+    score = score_translations(truths, answers)
+    assert score.bleu == pytest.approx(sacrebleu.corpus_bleu(answers, [truths]).score)
+    assert bleu_of(score.counts) == pytest.approx(score.bleu)
+    one = score_translations(truths[:1], answers[:1])
+    assert bleu_of(score.counts[:1]) == pytest.approx(one.bleu)
+
+
+@pytest.mark.parametrize(
+    ("english", "german", "told"),
+    [
+        ("a\nb\n", "c\n", r"b.de ends after line 1, but .*a.en goes on"),
+        ("a\n", "c\nd\n", r"a.en ends after line 1, but .*b.de goes on"),
+        ("a\n" + "x" * 10_001 + "\n", "c\nd\n", r"a.en, line 2: 10,001 characters; split the text"),
+        ("\n\n", "\n\n", "hold no pair of lines"),
+    ],
+)
+def test_what_is_no_parallel_text_is_told(tmp_path, english, german, told):
+    (tmp_path / "a.en").write_text(english)
+    (tmp_path / "b.de").write_text(german)
+    with pytest.raises(InputError, match=told):
+        read_parallel(tmp_path / "a.en", tmp_path / "b.de")
+
+
+def test_empty_lines_are_left_out_and_told(tmp_path):
+    (tmp_path / "a.en").write_text("a\n\nc\n")
+    (tmp_path / "b.de").write_text("d\ne\n\n")
+    found = read_parallel(tmp_path / "a.en", tmp_path / "b.de")
+    assert [(one.text, one.label, one.line) for one in found] == [("a", "d", 1)]
+    assert found.remarks() == ["a.en: 2 rows have an empty text and are left out (line 2, 3)"]
+
+
+WRONG = {
+    "no target": ({"data": {"train": "a.en"}}, "every file needs the file with its translations"),
+    "encoder": ({"encoder": {"name": "bilstm"}}, "the encoder of a translator is multihead or mtsa"),
+    "options": ({"encoder": {"name": "multihead", "heads": 2}}, "multihead has no options here"),
+    "swap": ({"encoder": {"name": "mtsa", "source": "query"}}, 'source "query" is unknown'),
+    "swap key": ({"encoder": {"name": "mtsa", "head_dim": 3}}, 'has no option "head_dim"'),
+    "masks": ({"encoder": {"name": "mtsa", "masks": "forward*3"}}, r"\[encoder\]"),
+    "vectors": ({"vectors": {"file": "x"}}, "a translator reads subwords"),
+    "width": ({"translator": {"width": 30, "heads": 4}}, "must be even, and divisible by heads"),
+    "beam": ({"translator": {"beam": 0}}, "translator.beam is 0"),
+    "elsewhere": ({"task": "classification", "translator": {"beam": 2}}, "read by task translation alone"),
+    "targets elsewhere": ({"task": "classification", "data": {"train_target": "x"}}, "for task translation"),
+    "pooling": ({"model": {"pooling": "max"}}, "model.pooling is not read by task translation"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_every_slip_is_answered(case):
+    table, told = WRONG[case]
+    with pytest.raises(InputError, match=told):
+        make_recipe({"task": "translation", **table}, [])
+
+
+def test_two_files_after_one_option():
+    given = ["--task", "translation", "--train", "a", "b", "--test", "c", "d", "--test", "e", "f", "--out", "r"]
+    assert repeated(given) == [
+        "--task", "translation", "--train", "a", "--train", "b", "--test", "c", "--test", "d", "--test", "e", "--test", "f",
+        "--out", "r",
+    ]  # fmt: skip
+    assert repeated(["--train", "a", "b"]) == ["--train", "a", "b"]
+    assert repeated(["--task=translation", "--dev", "a", "b"]) == ["--task=translation", "--dev", "a", "--dev", "b"]
+
+
+def test_mistakes_at_the_command_line(trained):
+    folder, _ = trained
+    run = str(folder / "run")
+    for arguments, told in (
+        (["predict", run, "a text", "--pair", "x"], "are not for a translator"),
+        (["predict", run, "a text", "--format", "csv"], "--format is not read by a translator"),
+        (["evaluate", run, "--data", str(folder / "test.en")], "name the file with the translations too"),
+        (["predict", run, "missing.en"], "looks like a file, but there is none"),
+        (
+            ["train", "--task", "translation", "--train", str(folder / "test.en"), "--out", "x"],
+            "every file needs",
+        ),
+    ):
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 2, arguments
+        assert told in done.output
+        assert "Traceback" not in done.output
