@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtsa.bench import results as bench
 from mtsa.data.source import InputError
-from mtsa.experiments import classification_table, nli_table, srl_table
+from mtsa.experiments import classification_table, nli_table, srl_table, translation_table
 from mtsa.experiments.params import nli_counts
 from mtsa.experiments.records import read_records
 from mtsa.files import write_text
@@ -30,6 +30,9 @@ def write(records: Path, out: Path) -> None:
     srl = srl_table.checked(read_records(records / "srl"))
     if srl:
         parts.append(srl_table.section(srl))
+    translation = translation_table.checked(read_records(records / "translation"))
+    if translation:
+        parts.append(translation_table.section(translation))
     parts += bench.sections(records)
     if not parts:
         raise InputError(f"{records} holds no record; make one with: mtsa bench layer --out {records}/layer")

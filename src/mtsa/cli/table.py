@@ -109,6 +109,31 @@ def srl(
         typer.echo(markdown(role_rows(found)))
 
 
+@table.command("translation")
+def translation(
+    data: Annotated[Path, typer.Option(help="Folder with the files of Multi30k (train.en, train.de, ...) or WMT14.")] = Path(
+        "data/multi30k"
+    ),
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
+    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
+    units: Annotated[int, typer.Option(min=0, help="At most so many seeds of each cell; 0: all.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
+    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/translation"),
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table of the records that are there.")] = False,
+) -> None:
+    """Translation: multi-head and tensorized attention in the encoder of a Transformer (the paper's Table 6).
+
+    Stop it at any time: the same command goes on with the unit that was under way. Several may run side by side.
+    """
+    from mtsa.experiments import translation as plan
+    from mtsa.experiments.markdown import markdown
+    from mtsa.experiments.translation_table import bleu_rows, checked
+
+    with refusing():
+        found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), data, units), records, minutes, show))
+        typer.echo(markdown(bleu_rows(found)))
+
+
 def _recorded(plan: Callable[[], list[Unit]], records: Path, minutes: float | None, show: bool) -> list[dict[str, Any]]:
     """Run the units of a plan unless they are only to be shown; all records of the folder."""
     from mtsa.data.source import InputError

@@ -40,7 +40,9 @@ def check_record(record: Any, path: Path) -> dict[str, Any]:
 
 
 def main_figure(figures: dict[str, Any]) -> tuple[str, Any]:
-    """Name and value of what counts most: F1 where roles were labelled, accuracy elsewhere."""
+    """Name and value of what counts most: F1 of roles, BLEU of translations (as a part of 1), accuracy elsewhere."""
+    if "bleu" in figures:
+        return "BLEU", figures["bleu"] / 100.0 if isinstance(figures["bleu"], float) else figures["bleu"]
     return ("F1", figures["f1"]) if "f1" in figures else ("accuracy", figures.get("accuracy"))
 
 

@@ -1,0 +1,140 @@
+"""The table of translation: data sets, rows, and the units they fall into."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.source import InputError
+from mtsa.training.recipe import Recipe
+from mtsa.training.run import Progress
+from mtsa.training.split import check_there
+from mtsa.training.start import make
+
+from .recipe_units import RecipeUnit, plain_settings, read_report, without_seed
+from .units import Unit, check_names
+
+NAME = "translation"
+SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Where the pairs of a data set are: names without the ending of the language."""
+
+    name: str
+    recipe: str
+    train: str
+    dev: str
+    test: str
+    others: tuple[str, ...] = ()
+
+
+BITEXTS: dict[str, Bitext] = {
+    text.name: text
+    for text in (
+        Bitext("multi30k", "multi30k.cpu", "train", "val", "test_2016_flickr", ("test_2017_flickr",)),
+        Bitext("wmt14", "wmt.setup1.paper", "train", "newstest2013", "newstest2014"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: what stands in the encoder."""
+
+    name: str
+    about: str
+    encoder: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+ROWS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        Row("multihead", "multi-head attention", "multihead"),
+        Row("mtsa", "tensorized attention as the authors ran it: full masks", "mtsa"),
+        Row("mtsa-halves", "tensorized attention, half of the heads forward, half backward", "mtsa", (("masks", "halves"),)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Trained(RecipeUnit):
+    """One translator with one seed."""
+
+    bitext: Bitext
+    kind: Row
+    number: int
+    data: Path
+
+    @functools.cached_property
+    def recipe(self) -> Recipe:
+        """The recipe of the data set with the row's attention."""
+        parts = {part: self._file(getattr(self.bitext, part), "en") for part in ("train", "dev", "test")}
+        targets = {f"{part}_target": self._file(getattr(self.bitext, part), "de") for part in ("train", "dev", "test")}
+        others = {
+            "tests": [self._file(name, "en") for name in self.bitext.others],
+            "tests_target": [self._file(name, "de") for name in self.bitext.others],
+        }
+        settings = [f"encoder.{key}={value}" for key, value in self.kind.options]
+        data = {**parts, **targets, **others}
+        return make(self.bitext.recipe, data=data, encoder=self.kind.encoder, seed=self.number, settings=settings)
+
+    def _file(self, name: str, language: str) -> str:
+        return str((self.data / f"{name}.{language}").resolve())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        table = super().settings
+        for key, value in table["data"].items():
+            if key.endswith("_target") and isinstance(value, str):
+                table["data"][key] = Path(value).name
+            elif key in ("tests", "tests_target"):
+                table["data"][key] = [Path(file).name for file in value]
+        return table
+
+    @property
+    def files(self) -> dict[str, Path]:
+        names = [self.bitext.train, self.bitext.dev, self.bitext.test, *self.bitext.others]
+        return {f"{name}.{side}": Path(self._file(name, side)) for name in names for side in ("en", "de")}
+
+    def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
+        record = super().run(folder, progress)
+        metrics = read_report(folder, "metrics")
+        tests = {name.removeprefix("test:"): figures for name, figures in metrics.items() if name.startswith("test")}
+        record["test_evaluations"] = [{**metrics["test"], "parts": {self.bitext.test: tests.pop("test"), **tests}}]
+        return {**record, "dev": {key: value for key, value in metrics["dev"].items() if key != "sentence_counts"}}
+
+
+def comparable(record: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a record but for its seed.
+
+    Raises:
+        InputError: settings that are no recipe.
+    """
+    return without_seed(plain_settings(record["settings"]))
+
+
+def units(datasets: Sequence[str], rows: Sequence[str], data: Path, most: int = 0) -> list[Unit]:
+    """The units of the chosen cells, first seeds first.
+
+    Raises:
+        InputError: an unknown name, or a file that is not there.
+    """
+    check_names(datasets, BITEXTS, "data set")
+    check_names(rows, ROWS, "row")
+    there = [name for name, text in BITEXTS.items() if (data / f"{text.test}.en").exists()]
+    if not datasets and not there:
+        raise InputError(f"{data} holds no data set of this table, such as {BITEXTS['multi30k'].test}.en")
+    found: list[Unit] = []
+    for number in range(min(SEEDS, most or SEEDS)):
+        for name in dict.fromkeys(datasets or there):
+            for row in dict.fromkeys(rows or ROWS):
+                found.append(Trained(NAME, name, row, f"seed-{number}", BITEXTS[name], ROWS[row], number, data))
+    for path in {file for unit in found for file in unit.files.values()}:
+        check_there(str(path))
+    return found
