@@ -181,3 +181,41 @@ def test_the_benchmark_compares_batches_with_single_sentences(names, folder):
     (page,) = sections(folder / "bench")
     assert "Tagging in batches" in page
     assert call("bench", "tagging", folder, folder / "test.conll", "--out", folder / "bench").exit_code == 2
+
+
+def test_what_is_read_is_never_overwritten(names, roles, folder):
+    for run, source, out in (
+        (names[0], "test.conll", "test.conll"),
+        (roles[0], "copy.props", "copy.props"),
+        (roles[0], "copy.words", "copy.props"),
+    ):
+        gold = corpus_files("corpus:roles")["test"]
+        (folder / "copy.props").write_text(gold.read_text())
+        (folder / "copy.words").write_text(gold.with_suffix(".words").read_text())
+        before = (folder / source).read_text()
+        done = call("predict", run, folder / source, "--out", folder / out)
+        assert done.exit_code == 2
+        assert "would take the place of what is read" in done.output
+        assert (folder / source).read_text() == before
+
+
+def test_odd_sources(names, roles, folder):
+    (folder / "doc.conll").write_text("-DOCSTART- O\n\nBob B-PER\n")
+    lines = call("predict", names[0], folder / "doc.conll").stdout.splitlines()
+    assert [json.loads(line)["words"] for line in lines] == [["Bob"]]
+    (folder / "table.csv").write_text("text,label\na,b\n")
+    assert "a tagger reads no tables" in call("predict", names[0], folder / "table.csv").output
+    for run, _ in (names, roles):
+        assert json.loads(call("predict", run, "").stdout)["words"] == []
+    for command in (("explain", "a b"), ("embed", "-", "--out", folder / "v.npy")):
+        done = call(command[0], names[0], *command[1:])
+        assert done.exit_code == 2
+        assert "holds a model for tagging" in done.output
+
+
+def test_converted_files_may_be_packed(folder):
+    gold = corpus_files("corpus:roles")["test"]
+    assert call("data", "convert", gold, folder / "c.conll.gz").exit_code == 0
+    assert call("data", "convert", folder / "c.conll.gz", folder / "d.props").exit_code == 0
+    assert (folder / "d.props").read_text() == gold.read_text()
+    assert (folder / "d.words").read_text() == gold.with_suffix(".words").read_text()

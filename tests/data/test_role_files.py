@@ -52,9 +52,8 @@ def test_all_ways_round_by_the_command(tmp_path):
         assert done.exit_code == 0, done.output
         assert "3 sentences, 3 frames" in done.output
     assert (tmp_path / "d.jsonl").read_text() == start.read_text()
-    missing = CliRunner().invoke(app, ["data", "convert", str(start), str(tmp_path / "e.props")])
-    assert missing.exit_code == 2
-    assert "name it with --words" in missing.output
+    assert CliRunner().invoke(app, ["data", "convert", str(start), str(tmp_path / "e.props")]).exit_code == 0
+    assert (tmp_path / "e.words").read_text() == (tmp_path / "words").read_text()
 
 
 def test_a_packed_file_is_unpacked_and_half_of_one_refused(tmp_path):

@@ -99,6 +99,16 @@ def test_check_of_tagged_sentences(tmp_path):
     assert "6 tags" not in lines
 
 
+def test_check_finds_stray_tags_and_columns(tmp_path):
+    rows = [f"w{n} {'B-X' if n % 3 else 'O'}" for n in range(200)]
+    path = file(tmp_path, "\n".join([*rows, "w o", "x y B-X"]) + "\n")
+    lines = "\n".join(check_tagged(path, Layout()).lines())
+    assert "odd: tags mark spans but for o, so all are taken for plain tags" in lines
+    assert "odd: 1 lines have not 2 columns as the others have: line 202" in lines
+    marks = check_tagged(file(tmp_path, "a S-X\nb O\nc B-X\nd E-X\n"), Layout())
+    assert "2 spans, 1 labels: X 2" in "\n".join(marks.lines())
+
+
 def test_check_of_roles(tmp_path):
     props = "give\t(V*)\n-\t(C-A1*)\n-\t(R-A0*)\n\n-\n\n"
     (tmp_path / "a.words").write_text("give\nit\nwho\n\nno\n\n")

@@ -146,7 +146,7 @@ def test_two_processes_equal_one(tmp_path):
     data = write_csv(tmp_path / "train.csv", sentences(157))
     recipe = small_recipe(data, epochs=3, batch=15, learning_rate=0.5, optimizer="adadelta")
     path = tmp_path / "recipe.toml"
-    path.write_text(to_toml(recipe).replace("dropout = 0.1", "dropout = 0.0"))
+    path.write_text(to_toml(recipe).replace("\ndropout = 0.1", "\ndropout = 0.0"))
     subprocess.run(command(path, tmp_path / "one"), check=True, capture_output=True, timeout=300)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "mtsa"]
     done = subprocess.run(

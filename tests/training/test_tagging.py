@@ -70,7 +70,8 @@ def test_a_tagger_learns_and_tells_its_figures(names):
 
 def test_what_is_no_sentence_is_refused(names):
     model, folder = names
-    for bad in ("a text", [["two words"]], [[3]]):
+    assert [answer.words for answer in model.stream(["Bob saw", ["Rome"]])] == [("Bob", "saw"), ("Rome",)]
+    for bad in ("a text", [["two words"]], [[3]], [None], [3]):
         with pytest.raises(InputError):
             model.predict(bad)
     with pytest.raises(InputError, match="holds a tagger"):

@@ -57,25 +57,37 @@ def check(
 def convert(
     source: Annotated[Path, typer.Argument(help="File with semantic roles.")],
     out: Annotated[Path, typer.Argument(help="File to write.")],
-    words: Annotated[Path | None, typer.Option(help="File of words of a props file; written too when props are made.")] = None,
+    words: Annotated[
+        Path | None, typer.Option(help="Words of a props file; beside it, ending in .words, when left out.")
+    ] = None,
     format: Annotated[str, typer.Option(help="Of the source: props, propbank or jsonl; by its ending if left out.")] = "auto",
     to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
 ) -> None:
     """Semantic roles from one layout into another."""
-    from mtsa.data.role_files import read_roles, role_format, role_lines
-    from mtsa.data.source import InputError
-    from mtsa.files import write_text
+    from mtsa.data.role_files import read_roles, role_format, role_lines, words_beside
 
     with refusing():
         wanted, given = role_format(out, to), role_format(source, format)
-        if "props" in (wanted, given) and words is None:
-            raise InputError("a props file has its words in a file of their own; name it with --words")
-        found = read_roles(source, words=words if given == "props" else None, format=given)
-        write_text(out, "\n".join(role_lines(found, wanted)) + "\n")
-        if wanted == "props" and words is not None and given != "props":
-            write_text(words, "".join("\n".join(sentence.words) + "\n\n" for sentence in found))
+        words_from = (words or words_beside(source, given)) if given == "props" else None
+        plain = out.with_suffix("") if out.suffix == ".gz" else out
+        words_to = words or plain.with_suffix(".words")
+        found = read_roles(source, words=words_from, format=given)
+        _write(out, "\n".join(role_lines(found, wanted)) + "\n")
+        if wanted == "props" and given != "props":
+            _write(words_to, "".join("\n".join(sentence.words) + "\n\n" for sentence in found))
     frames = sum(len(sentence.frames) for sentence in found)
     typer.echo(f"{out}: {len(found):,} sentences, {frames:,} frames")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a text file, packed where its ending says so, whole or not at all."""
+    import gzip
+
+    from mtsa.files import replacing
+
+    with replacing(path) as partial:
+        raw = text.encode("utf-8")
+        partial.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
 
 
 @data.command("get")

@@ -26,6 +26,19 @@ def looks_like_file(source: str) -> None:
         fail(f'"{source}" looks like a file, but there is none; a text of one word needs a space or no dot')
 
 
+def check_apart(source: str, out: Path | None) -> None:
+    """Stop with a sentence where what is written would take the place of what is read."""
+    if out is None or source == "-" or not exists(source):
+        return
+    if _with_words(Path(source)) & _with_words(out):
+        fail(f"--out {out} would take the place of what is read; name another file")
+
+
+def _with_words(path: Path) -> set[Path]:
+    """A file, and the words of a props file."""
+    return {path.resolve()} | ({path.with_suffix(".words").resolve()} if path.suffix == ".props" else set())
+
+
 def standard_lines(encoding: str) -> Iterator[tuple[int, str]]:
     """Number and text of each line of standard input."""
     from mtsa.data.source import decode

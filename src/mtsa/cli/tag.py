@@ -48,7 +48,7 @@ def _sentences(
         _refuse_given(predicates)
         read = standard_lines(reading.get("encoding", "utf-8"))
         return (Sentence(tagger.words(text), None, number) for number, text in read)
-    if is_corpus(source) or exists(source):
+    if is_corpus(source) or (source.strip() and exists(source)):
         if predicates is None:
             return tagger.sentences(source, **reading)
         if predicates != "given":

@@ -40,7 +40,7 @@ def translate(translator: Translator, source: str, out: Path | None, beam: int |
 def _texts(translator: Translator, source: str, encoding: str) -> Iterator[str]:
     if source == "-":
         return (text for _, text in standard_lines(encoding))
-    if exists(source):
+    if source.strip() and exists(source):
         return translator.lines(Path(source), encoding)
     looks_like_file(source)
     return iter([source])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from .inputs import STDIN, exists, looks_like_file, standard_lines
+from .inputs import STDIN, check_apart, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .paired import PairedFiles
 from .shell import adder, bar, fail, refusing
@@ -172,6 +172,7 @@ def predict(
     from mtsa.inference.predictor import Predictor
     from mtsa.inference.translating import Translator
 
+    check_apart(source, out)
     with refusing():
         predictor = open_predictor(run)
         if isinstance(predictor, Translator):
@@ -195,6 +196,8 @@ def predict(
         with adder(None, "predicting") as tick, _writer(out, predictor, submission) as write:
             for example, prediction in predictor.stream_examples(examples, tick):
                 write(example, prediction)
+        if predictor.cut:
+            typer.echo(f"{predictor.cut:,} texts were cut after {predictor.run.recipe.tokens.longest} words", err=True)
 
 
 def explain(
@@ -205,10 +208,11 @@ def explain(
 ) -> None:
     """What the model looks at in a sentence, as heat maps."""
     from mtsa.inference.attention import attention_maps, draw_attention
-    from mtsa.inference.predictor import Predictor
 
+    if out.suffix.lower() != ".png":
+        fail(f"--out {out}: the ending must be .png")
     with refusing():
-        predictor = Predictor.load(run)
+        predictor = _sentence_model(run, "explain")
         _check_pair(predictor, pair)
         found = attention_maps(predictor, text if pair is None else (text, pair))
     try:
@@ -228,11 +232,11 @@ def embed(
     delimiter: Delimiter = None,
 ) -> None:
     """A vector of each text, in the order of the input; memory does not grow with the file."""
-    from mtsa.inference.predictor import Predictor
     from mtsa.inference.vector_files import vector_file
 
+    check_apart(source, out)
     with refusing():
-        predictor = Predictor.load(run)
+        predictor = _sentence_model(run, "embed")
         if source == "-":
             texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))
         else:
@@ -243,6 +247,16 @@ def embed(
                 write(vectors)
                 count += len(vectors)
     typer.echo(f"{out}: {count:,} vectors of {predictor.width}", err=True)
+
+
+def _sentence_model(run: Path, command: str) -> Predictor:
+    from mtsa.inference.opening import open_predictor
+    from mtsa.inference.predictor import Predictor
+
+    found = open_predictor(run)
+    if not isinstance(found, Predictor):
+        fail(f"mtsa {command} is for classes and numbers of sentences; {run} holds a model for {found.run.recipe.task}")
+    return found
 
 
 def _check_pair(predictor: Predictor, pair: str | None) -> None:

@@ -109,6 +109,9 @@ def _remark(report: Report, empty: list[int], twice: list[str], contrary: list[s
         report.odd.append(f"{_count(twice, 'text')} there before with the same label: lines {_some(twice)}")
     if contrary:
         report.odd.append(f"{_count(contrary, 'text')} there before with another label: lines {_some(contrary)}")
+    missing = sorted(label for label in report.labels if label.lower() in ("nan", "null", "none", "n/a", "na"))
+    if missing:
+        report.odd.append(f"labels that look like missing values: {_some(missing)}; delete such rows if they are")
     rare = sorted(label for label, count in report.labels.items() if count < 2)
     if rare and len(report.labels) > 1:
         report.odd.append(f"classes with one example: {_some(rare)}")

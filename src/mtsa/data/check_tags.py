@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from .bio import INSIDE, is_bio, to_spans
+from .bio import INSIDE, to_spans
 from .examples import Layout
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
+from .props import blocks
 from .role_files import read_roles, role_format, words_beside
 from .source import InputError
-from .tagged import TaggedSentence, plain_spans, read_marked, tagged_format
+from .tagged import BETWEEN, TaggedSentence, marks_spans, plain_spans, read_marked, stray_tags, tagged_format
 
 S = TypeVar("S", TaggedSentence, RoleSentence)
 
@@ -54,7 +55,11 @@ def check_tagged(path: Path, layout: Layout) -> TagReport:
     report.sentences = len(sentences)
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
     report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
-    if is_bio(tags) or all(tag == "O" or tag[1:2] == "-" for tag in tags):
+    stray = stray_tags(sentences)
+    if stray:
+        report.odd.append(f"tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags; mend these few")
+    _say_columns(report)
+    if marks_spans(tags):
         spans = Counter(span.label for sentence in plain_spans(sentences) for span in to_spans(sentence.tags))
         report.told.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
         _say(report, "span that goes on (I-) without a beginning; it is taken for one that begins there", sentences, _orphan)
@@ -133,6 +138,17 @@ def _say(report: TagReport, what: str, sentences: list[S], count: Callable[[S], 
     found = [line for line, number in places if number]
     if found:
         report.odd.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {_some(found)}")
+
+
+def _say_columns(report: TagReport) -> None:
+    """Lines of a file of columns that have more or fewer of them than most."""
+    if report.format != "columns":
+        return
+    widths = [(number, len(fields)) for block in blocks(report.path) for number, fields in block if fields[0] != BETWEEN]
+    usual = Counter(width for _, width in widths).most_common(1)[0][0]
+    other = [number for number, width in widths if width != usual]
+    if other:
+        report.odd.append(f"{len(other):,} lines have not {usual} columns as the others have: line {_some(other)}")
 
 
 def _say_twice(report: TagReport, texts: list[tuple[str, int]]) -> None:

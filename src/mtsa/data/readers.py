@@ -151,6 +151,8 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
     if label is None or label == "":
         raise at(path, example.line, "the label is missing; give one, or delete the row")
     if not number:
+        if isinstance(label, float) and not math.isfinite(label):
+            raise at(path, example.line, f"the label is {label}; give one, or delete the row")
         if not isinstance(label, str | int | float):
             raise at(path, example.line, f"the label is {_shown(label)}; it must be a word or a number")
         return dataclasses.replace(example, label=str(label))

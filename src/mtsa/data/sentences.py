@@ -14,6 +14,7 @@ from .examples import Layout
 from .props import blocks
 from .role_files import read_roles, words_beside
 from .source import InputError, at, lines
+from .tagged import BETWEEN
 
 _COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 FORMATS = ("lines", "jsonl", "columns", *role_files.FORMATS)
@@ -56,7 +57,11 @@ def read_sentences(
         yield from _json(path, layout, encoding, words)
     elif layout.format == "columns" or (layout.format == "auto" and suffix in _COLUMNS):
         for block in blocks(path, encoding):
-            yield Sentence(tuple(fields[0] for _, fields in block), None, block[0][0])
+            words_of = tuple(fields[0] for _, fields in block if fields[0] != BETWEEN)
+            if words_of:
+                yield Sentence(words_of, None, block[0][0])
+    elif layout.format == "auto" and suffix in (".csv", ".tsv", ".tab"):
+        raise InputError(f"{path}: a tagger reads no tables; give a text on each line (.txt), columns (.conll) or JSON lines")
     else:
         for number, text in lines(path, encoding):
             yield Sentence(words(text), None, number)

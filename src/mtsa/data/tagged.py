@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from .source import InputError, at, lines
 
 FORMATS = ("columns", "jsonl")
 _MARKED = re.compile(r"O|[BIESLU]-\S+")
-_BETWEEN = "-DOCSTART-"
+BETWEEN = "-DOCSTART-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,24 @@ def tagged_format(path: Path, format: str) -> str:
 
 def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
     """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
-    names = {tag for sentence in sentences for tag in sentence.tags}
-    if names == {OUTSIDE} or not all(_MARKED.fullmatch(tag) for tag in names):
+    if not marks_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
     return [replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags)))) for one in sentences]
+
+
+def marks_spans(names: Iterable[str]) -> bool:
+    """Whether these tags are O and marks (B-, I-, E-, S-, ...) of labels, at least one of them."""
+    known = set(names) - {OUTSIDE}
+    return bool(known) and all(_MARKED.fullmatch(tag) for tag in known)
+
+
+def stray_tags(sentences: list[TaggedSentence]) -> list[str]:
+    """Tags that keep a file from being one of spans, where all but a few words have marks of spans."""
+    counts = Counter(tag for sentence in sentences for tag in sentence.tags)
+    stray = [tag for tag in counts if tag != OUTSIDE and not _MARKED.fullmatch(tag)]
+    marked = any(_MARKED.fullmatch(tag) for tag in counts if tag != OUTSIDE)
+    few = sum(counts[tag] for tag in stray) <= 0.02 * counts.total()
+    return sorted(stray) if marked and few else []
 
 
 def _iob(tags: Iterable[str]) -> list[str]:
@@ -102,7 +117,7 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for block in blocks(path, encoding):
         words, tags = [], []
         for number, fields in block:
-            if fields[0] == _BETWEEN:
+            if fields[0] == BETWEEN:
                 continue
             if len(fields) < 2 or (column is not None and len(fields) < column):
                 raise at(path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences")

@@ -146,6 +146,9 @@ class Rival(Unit):
         data |= {key: Path(data[key]).name for key in ("train", "dev", "test")}
         return {"data": data, **RIVALS[self.kind.name].settings, "folds": self.protocol.folds, "seed": self.number}
 
+    def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return _with_defaults(settings)
+
     @property
     def files(self) -> dict[str, Path]:
         return {name: self.places.file(name) for _, name in self.protocol.files}
@@ -168,7 +171,14 @@ def comparable(record: dict[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = record["settings"]
     if ROWS[record["row"]].encoder:
         settings = without_seed(_normal(settings))
+    else:
+        settings = _with_defaults(settings)
     return {key: value for key, value in settings.items() if key != "seed"}
+
+
+def _with_defaults(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a rival, with what has been added to [data] since at its default."""
+    return {**settings, "data": {**plain_settings({})["data"], **settings["data"]}}
 
 
 def _normal(settings: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Predictor:
             raise InputError(f"{run.folder} holds a tagger; open it with mtsa.load")
         self.run, self.model = run, run.model
         self.labels = run.labels
+        self.cut = 0  # texts that were cut off so far
 
     @classmethod
     def load(cls, folder: str | Path) -> Predictor:
@@ -180,6 +181,10 @@ class Predictor:
         if Path(data).suffix.lower() in readers.ENDINGS and not own:
             # An encoding is not remembered: most read any bytes, wrongly, and without a word.
             layout = dataclasses.replace(layout, format="auto", encoding="auto", classes=0)
+        if reading.get("format") in readers.PAIRED:  # its columns have names of their own
+            plain = Layout()
+            names = ("text_column", "pair_column", "label_column")
+            layout = dataclasses.replace(layout, **{name: getattr(plain, name) for name in names})
         return Path(data), dataclasses.replace(layout, **{key: value for key, value in reading.items() if value is not None})
 
     def __repr__(self) -> str:
@@ -195,8 +200,9 @@ class Predictor:
         paired, limit = self.run.recipe.paired, self.run.recipe.tokens.longest
         _check_texts(texts, paired)
         sides = [[text[side] for text in texts] for side in (0, 1)] if paired else [[str(text) for text in texts]]
-        rows, *pairs = (tokens.numbers(self.run.tokenizer, side, limit)[0] for side in sides)
-        return SentencePart(rows, torch.zeros(len(rows)), self.labels, pairs[0] if pairs else None)
+        (rows, cut), *pairs = (tokens.numbers(self.run.tokenizer, side, limit) for side in sides)
+        self.cut += cut + sum(more for _, more in pairs)
+        return SentencePart(rows, torch.zeros(len(rows)), self.labels, pairs[0][0] if pairs else None)
 
     def _check_labels(self, path: Path, examples: list[Example]) -> None:
         known = set(self.labels)

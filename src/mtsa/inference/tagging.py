@@ -48,7 +48,8 @@ class _Tagger(ABC, Generic[S]):
         """
         if isinstance(given, str):
             return tuple(tokens.split_text(self.run.tokenizer, given))
-        if not all(isinstance(word, str) and word.split() == [word] for word in given):
+        whole = isinstance(given, Sequence) and all(isinstance(word, str) and word.split() == [word] for word in given)
+        if not whole:
             raise InputError(f"{given!r:.60} is no sentence; give a text, or a list of words without spaces")
         return tuple(given)
 
@@ -56,12 +57,15 @@ class _Tagger(ABC, Generic[S]):
         """Answers to sentences, in order."""
         if isinstance(sentences, str):
             raise InputError("predict takes a list of sentences; put brackets around a single one: predict([text])")
-        return list(self.stream(Sentence(self.words(given)) for given in sentences))
+        return list(self.stream(sentences))
 
-    def stream(self, sentences: Iterable[Sentence], tick: Callable[[int], None] = silent) -> Iterator[S]:
+    def stream(self, sentences: Iterable[Sentence | Given], tick: Callable[[int], None] = silent) -> Iterator[S]:
         """Answers one by one, in order, without ever holding all of them; `tick` hears how many sentences were done."""
         for chunk in chunks(sentences):
-            yield from self._answer(chunk, tick)
+            yield from self._answer([self._sentence(given) for given in chunk], tick)
+
+    def _sentence(self, given: Sentence | Given) -> Sentence:
+        return given if isinstance(given, Sentence) else Sentence(self.words(given))
 
     @abstractmethod
     def _answer(self, chunk: list[Sentence], tick: Callable[[int], None]) -> Iterator[S]: ...

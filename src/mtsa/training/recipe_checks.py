@@ -15,11 +15,11 @@ from mtsa.names import nearest
 from .recipe import OPTIMIZERS, SCHEDULES, TASKS, Model, Pretrained, Recipe, Translator, Vectors
 
 
-def check_recipe(recipe: Recipe, source: str) -> None:
-    """See that a recipe can be run.
+def check_names(recipe: Recipe, source: str) -> None:
+    """See that what a recipe names exists.
 
     Raises:
-        InputError: a value that is impossible, or that nothing would read.
+        InputError: an unknown task, encoder, option or other name, answered with the nearest one.
     """
     choices = (
         ("task", recipe.task, TASKS),
@@ -30,6 +30,16 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     for place, value, known in choices:
         if value not in known:
             raise InputError(f'{source}: {place} is "{value}"; {nearest(value, known)}')
+    if not recipe.translated:
+        _check_encoder(recipe, source)
+
+
+def check_recipe(recipe: Recipe, source: str) -> None:
+    """See that a recipe can be run.
+
+    Raises:
+        InputError: a value that is impossible, or that nothing would read.
+    """
     training, model = recipe.training, recipe.model
     ranges = (
         ("data.emphasis", recipe.data.emphasis, recipe.data.emphasis >= 0, "at least 0"),
@@ -80,10 +90,8 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     _check_tagger(recipe, source)
     if recipe.translated:
         _check_translator(recipe, source)
-    else:
-        _check_encoder(recipe, source)
-        if recipe.translator != Translator():
-            raise InputError(f"{source}: [translator] is read by task translation alone; leave it out")
+    elif recipe.translator != Translator():
+        raise InputError(f"{source}: [translator] is read by task translation alone; leave it out")
 
 
 def _check_tagger(recipe: Recipe, source: str) -> None:

@@ -18,7 +18,7 @@ from mtsa.data.source import InputError
 from mtsa.names import nearest
 
 from .recipe import Recipe
-from .recipe_checks import check_recipe
+from .recipe_checks import check_names, check_recipe
 
 
 def named_recipes() -> dict[str, str]:
@@ -51,8 +51,8 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     return make_recipe(table, settings or [], source)
 
 
-def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe") -> Recipe:
-    """A recipe from nested values.
+def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe", *, whole: bool = True) -> Recipe:
+    """A recipe from nested values; where it is not the whole of one, only names and types are checked.
 
     Raises:
         InputError: as `load_recipe`.
@@ -63,7 +63,9 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     if merged.get("task") == "translation":
         merged.setdefault("encoder", {"name": "mtsa"})
     recipe: Recipe = _made(Recipe, merged, source, "")
-    check_recipe(recipe, source)
+    check_names(recipe, source)
+    if whole:
+        check_recipe(recipe, source)
     return recipe
 
 

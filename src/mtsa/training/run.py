@@ -98,6 +98,8 @@ def run_recipe(
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
+    if prepared.repeated and all(prepared.repeated):
+        tell("every test example stands in the training or dev data too: its figures say nothing about new text")
     trainer = _trainer(prepared, recipe, model, folder / _CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()

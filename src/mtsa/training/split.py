@@ -19,7 +19,7 @@ from mtsa.data.official import emphasised
 from mtsa.data.parallel import read_parallel
 from mtsa.data.role_files import read_roles, words_beside
 from mtsa.data.source import InputError
-from mtsa.data.tagged import read_tagged
+from mtsa.data.tagged import read_tagged, stray_tags
 
 from .recipe import Recipe
 
@@ -71,6 +71,8 @@ def read_split(recipe: Recipe) -> Split:
             check_there(name)
             phrases = layout.phrases and part == "train"
             if recipe.translated and not is_corpus(recipe.data.train):
+                if not recipe.data.target(part):
+                    raise InputError(f"{name}: every file needs the file with its translations: --train A.en A.de")
                 check_there(recipe.data.target(part))
                 pairs = read_parallel(Path(name), Path(recipe.data.target(part)), _plain_encoding(layout))
                 read[part], told = list(pairs), pairs.remarks()
@@ -99,7 +101,10 @@ def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any]
             read_roles(path, words=words_beside(path, layout.format), format=layout.format, encoding=layout.encoding)
         ), []
     if recipe.tagged:
-        return list(read_tagged(path, layout)), []
+        sentences = read_tagged(path, layout)
+        stray = stray_tags(sentences)
+        told = f"{path.name}: tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags"
+        return list(sentences), [told] if stray else []
     found = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)
     return list(found), found.remarks()
 

@@ -18,8 +18,6 @@ from .run import Outcome, Progress, is_first, run_recipe, set_threads
 from .several import cross_validate, repeat
 from .split import read_split
 
-_READING = ("task", "data.", "vectors.", "pretrained.")  # settings that the size of the data and its defaults follow from
-
 
 def make(
     recipe: str | None,
@@ -55,8 +53,7 @@ def make(
     if task is not None:
         merged["task"] = task
     if recipe is None:
-        reading = [setting for setting in settings or [] if setting.startswith(_READING)]
-        read = make_recipe(merged, reading, "the command line")
+        read = make_recipe(merged, settings or [], "the command line", whole=False)
         for section, values in _settings(read).items() if read.data.train else ():
             merged[section] = {**values, **merged.get(section, {})}
     return make_recipe(merged, settings or [], recipe or "the command line")
