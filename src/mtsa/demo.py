@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mtsa.data.source import InputError
 from mtsa.files import write_text
-from mtsa.inference.attention import attention_maps, draw_attention
+from mtsa.inference.heat_maps import draw
+from mtsa.inference.looking import look
 from mtsa.inference.predictor import Predictor
 from mtsa.training.report import figures_table
 from mtsa.training.run import Outcome, Progress, run_recipe
@@ -48,7 +49,7 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
     say("\n4. Look inside: what each head and the pooling looked at\n")
     for number, text in enumerate(NEW[:3], start=1):
         picture = out / f"attention-{number}.png"
-        draw_attention(attention_maps(predictor, text), picture)
+        draw(look(predictor, text), picture)
         say(f"  {picture}")
     say(
         f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'

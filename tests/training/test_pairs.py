@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import mtsa
 from mtsa.cli import app
 from mtsa.data.source import InputError
-from mtsa.inference.attention import attention_maps, draw_attention
+from mtsa.inference.heat_maps import draw
+from mtsa.inference.looking import look
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe
 from mtsa.training.run import padding_share, run_recipe
@@ -117,9 +118,9 @@ def test_evaluation_and_the_submission_file(trained, tmp_path):
 
 
 def test_both_sides_can_be_looked_into(trained, tmp_path):
-    maps = attention_maps(trained[2], ("the red there", "plum"))
+    maps = look(trained[2], "the red there", "plum")
     assert [found.words for found in maps] == [["the", "red", "there"], ["plum"]]
-    draw_attention(maps, tmp_path / "a.png")
+    draw(maps, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -10,7 +10,6 @@ import torch
 import mtsa
 from mtsa.data.source import InputError
 from mtsa.encoders import encoder_names
-from mtsa.inference.attention import attention_maps, draw_attention
 from mtsa.inference.predictor import Predictor
 from mtsa.training.folder import open_run
 from mtsa.training.prepare import prepare
@@ -250,20 +249,6 @@ def test_the_dev_part_is_cut_by_class(data):
 def test_tensorboard_on_request(data, tmp_path):
     run(small_recipe(data, epochs=1), tmp_path / "run", tensorboard=True)
     assert list((tmp_path / "run" / "tensorboard").rglob("events.*"))
-
-
-def test_attention_of_a_sentence(trained, tmp_path):
-    _, predictor = trained
-    (found,) = attention_maps(predictor, "The old red plum")
-    assert found.words == ["The", "old", "red", "plum"]
-    assert found.token2token.shape == (2, 4, 4)
-    assert found.token2token[0].triu().abs().max() == 0  # forward: earlier words alone
-    torch.testing.assert_close(found.token2token[0].sum(-1)[1:], torch.ones(3))
-    assert float(found.pooling.sum()) == pytest.approx(1.0, abs=1e-5)
-    draw_attention([found], tmp_path / "a.png")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(InputError, match="no words"):
-        attention_maps(predictor, "  ")
 
 
 FAULTS = {

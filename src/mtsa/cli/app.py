@@ -9,6 +9,7 @@ import typer
 
 from .bench import bench
 from .data import data
+from .explain import explain
 from .lists import add_lists
 from .pretrain import pretrain
 from .score import score
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 add_work(app)
 add_lists(app)
+app.command()(explain)
 app.command()(pretrain)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

@@ -1,4 +1,4 @@
-"""`mtsa train`, `evaluate`, `predict`, `explain`, `embed`."""
+"""`mtsa train`, `evaluate`, `predict`, `embed`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 def add_work(app: typer.Typer) -> None:
     """Put the commands into the app."""
     app.command(cls=PairedFiles)(train)
-    for command in (evaluate, predict, explain, embed):
+    for command in (evaluate, predict, embed):
         app.command()(command)
 
 
@@ -198,28 +198,6 @@ def predict(
                 write(example, prediction)
         if predictor.cut:
             typer.echo(f"{predictor.cut:,} texts were cut after {predictor.run.recipe.tokens.longest} words", err=True)
-
-
-def explain(
-    run: RunFolder,
-    text: Annotated[str, typer.Argument(help="A sentence.")],
-    pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
-    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("attention.png"),
-) -> None:
-    """What the model looks at in a sentence, as heat maps."""
-    from mtsa.inference.attention import attention_maps, draw_attention
-
-    if out.suffix.lower() != ".png":
-        fail(f"--out {out}: the ending must be .png")
-    with refusing():
-        predictor = _sentence_model(run, "explain")
-        _check_pair(predictor, pair)
-        found = attention_maps(predictor, text if pair is None else (text, pair))
-    try:
-        draw_attention(found, out)
-    except OSError as error:
-        fail(f"{out}: {error.strerror}; name another file with --out")
-    typer.echo(f"{found[0].label}: {out}")
 
 
 def embed(

@@ -43,6 +43,11 @@ def subword_numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> t
     return cut, sum(len(ids) > limit for ids in found)
 
 
+def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each number stands for, as far as it can be read: a space before it is shown as such, half a letter as a sign."""
+    return [tokenizer.decode([number], skip_special_tokens=False).strip() or "\N{OPEN BOX}" for number in ids]
+
+
 def joined(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
     """Texts from numbers, without the signs, on one line each."""
     return [" ".join(text.split()) for text in tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)]

@@ -145,14 +145,18 @@ def _attention_class(kind: str) -> type[nn.Module]:
         if others.get("past_key_values") is not None or others.get("key_value_states") is not None:
             raise ValueError("a swapped attention reads one sequence, without a cache")
         mask = attention_mask if attention_mask is not None else next((one for one in unused if isinstance(one, Tensor)), None)
-        heads = getattr(self, entry.heads)
-        shape = (*hidden_states.shape[:-1], heads, -1)
-        q, k, v = (getattr(self, name)(hidden_states).view(shape).transpose(1, 2) for name in entry.maps)
+        q, k, v = self.project(hidden_states)
         dropout = self.dropout.p if isinstance(self.dropout, nn.Dropout) else self.dropout
         out, weights = self.tensorized(q, k, v, mask, dropout)
         return (getattr(self, entry.output)(out) if entry.output else out), weights
 
-    return type(f"Mtsa{base.__name__}", (SwappedAttention, base), {"forward": forward, "__module__": __name__})
+    def project(self: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        shape = (*x.shape[:-1], getattr(self, entry.heads), -1)
+        q, k, v = (getattr(self, name)(x).view(shape).transpose(1, 2) for name in entry.maps)
+        return q, k, v
+
+    members = {"forward": forward, "project": project, "__module__": __name__}
+    return type(f"Mtsa{base.__name__}", (SwappedAttention, base), members)
 
 
 def _swap_modules(model: nn.Module, entry: Architecture, swap: Swap) -> None:

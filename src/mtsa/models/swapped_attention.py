@@ -109,11 +109,25 @@ class SwappedAttention(nn.Module):
         out = tensorized_attention(q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, dropout_p=rate)
         weights = None
         if self.config._attn_implementation == "eager":  # the one that gives weights
-            problem = problems.state(
-                q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, scale=None, dropout_p=0.0
-            )
-            weights = reference.safe_softmax(reference.token_exponent(problem, q, k), 3)
+            weights = self._token_weights(q, k, v, s, keep)
         return out.transpose(1, 2).flatten(2), weights
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k and v of each head, [B, H, N, D]; every kind of model has maps of its own."""
+        raise NotImplementedError
+
+    def weights_of(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
+        q, k, v = self.project(x)
+        s, keep = self.source(k, v), real_keys(mask)
+        return self._token_weights(q, k, v, s, keep), reference.source_weights(self._problem(q, k, v, s, keep), s)
+
+    def _token_weights(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> Tensor:
+        return reference.safe_softmax(reference.token_exponent(self._problem(q, k, v, s, keep), q, k), 3)
+
+    def _problem(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> problems.Problem:
+        rules, pairwise = self.swap.rules(q.shape[1]), self.swap.pairwise
+        return problems.state(q, k, v, s, masks=rules, keep=keep, pairwise=pairwise, scale=None, dropout_p=0.0)
 
 
 def real_keys(mask: Tensor | None) -> Tensor | None:

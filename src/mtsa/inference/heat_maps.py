@@ -1,0 +1,141 @@
+"""Heat maps of what a model looked at, in the paper's layout: a sentence in a row, heads and source2token side by side.
+
+Columns are the words that are looked at (keys, the dependents), rows the words that look (queries, the governors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mtsa.data.source import InputError
+from mtsa.files import replacing
+
+from .looking import Look
+
+ENDINGS = (".png", ".svg")
+_WIDEST = 40  # words that a map shows with their names; more get numbers
+
+
+def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4) -> None:
+    """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
+
+    A cell of a head shows a weight against the even share of its row: 1 where a word looks at all words it may look at alike.
+
+    Raises:
+        InputError: an ending that cannot be drawn, or a layer that is not there.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}")
+    count = len(looks[0].layers)
+    if not -count <= layer < count:
+        raise InputError(f"layer {layer + 1} is not there; the model has {count}")
+    heads = shown_heads(looks[0].layers[layer].heads, most)
+    sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in looks]
+    width = max(sizes) * (len(heads) + 1) + 0.8
+    figure = pyplot.figure(figsize=(width, sum(sizes) + 2.2 * len(looks)), layout="constrained")
+    parts = figure.subfigures(len(looks), 1, squeeze=False, height_ratios=[size + 2.2 for size in sizes])[:, 0]
+    with matplotlib.rc_context({"svg.fonttype": "path"}):  # readable wherever it is opened
+        for part, one, size in zip(parts, looks, sizes, strict=True):
+            _sentence(part, one, layer, heads, size)
+        with replacing(path) as partial:
+            figure.savefig(partial, dpi=120, format=path.suffix.lower()[1:])
+    pyplot.close(figure)
+
+
+def shown_heads(masks: Sequence[str], most: int) -> list[int]:
+    """Which heads are shown where not all fit: the first of each mask in turn."""
+    groups: dict[str, list[int]] = {}
+    for number, mask in enumerate(masks):
+        groups.setdefault(mask, []).append(number)
+    taken: list[int] = []
+    while len(taken) < min(most, len(masks)):
+        for members in groups.values():
+            if members and len(taken) < most:
+                taken.append(members.pop(0))
+    return sorted(taken)
+
+
+def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float) -> None:
+    found = one.layers[layer]
+    rows = 1 if one.pooling is None else 2
+    grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
+    letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words))))
+    relative = found.token2token * (found.token2token > 0).sum(-1, keepdim=True)  # [H, N, N]
+    drawn, image = [], None
+    top = max(2.0, float(relative[heads].max()))
+    for column, head in enumerate(heads):
+        axes = figure.add_subplot(grid[0, column])
+        image = axes.imshow(relative[head].tolist(), cmap="Blues", vmin=0, vmax=top)
+        _name_columns(axes, one.words, letters)
+        names = _names(one.words) if column == 0 else []
+        axes.set_yticks(range(len(names)), names, fontsize=letters, parse_math=False)
+        axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)
+        if column == 0:
+            axes.set_ylabel("this word ...", fontsize=8)
+        axes.set_xlabel("... looks at", fontsize=8)
+        drawn.append(axes)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
+    mean = found.source2token.mean(-1) * len(one.words)  # [H, N]
+    axes = figure.add_subplot(grid[0, len(heads)])
+    image = axes.imshow(mean[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(mean.max())), aspect="auto")
+    axes.set_xticks(range(len(heads)), [str(head + 1) for head in heads], fontsize=8)
+    axes.set_yticks(range(len(one.words)), _names(one.words), fontsize=letters, parse_math=False)
+    axes.set_title("source2token", fontsize=9)
+    axes.set_xlabel("head (mean over its features)", fontsize=8)
+    figure.colorbar(image, ax=axes, shrink=0.7)
+    if one.pooling is not None:
+        _bars(figure.add_subplot(grid[1, :]), one.pooling, one.words, letters)
+    figure.suptitle(one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}...", fontsize=10, parse_math=False)
+
+
+def _bars(axes: Any, pooling: Tensor, words: list[str], letters: float) -> None:
+    axes.bar(range(len(words)), pooling.mean(-1).tolist(), color="tab:blue")
+    _name_columns(axes, words, letters)
+    axes.set_ylabel("pooling", fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _name_columns(axes: Any, words: list[str], letters: float) -> None:
+    axes.set_xticks(range(len(words)), _names(words), rotation=60, ha="right", fontsize=letters, parse_math=False)
+
+
+def _names(words: list[str]) -> list[str]:
+    """Words to write at the axes: long ones shortened; numbers where there are too many."""
+    if len(words) > _WIDEST:
+        return [str(place + 1) if place % 5 == 4 else "" for place in range(len(words))]
+    return [word if len(word) <= 14 else f"{word[:13]}\N{HORIZONTAL ELLIPSIS}" for word in words]
+
+
+def as_json(one: Look, *, features: bool = False) -> dict[str, Any]:
+    """A look as plain values; with `features`, the source2token and pooling weights of every feature."""
+    layers = []
+    for layer in one.layers:
+        source = layer.source2token if features else layer.source2token.mean(-1)
+        layers.append({"heads": layer.heads, "token2token": layer.token2token.tolist(), "source2token": source.tolist()})
+    pooling = None if one.pooling is None else (one.pooling if features else one.pooling.mean(-1)).tolist()
+    return {"words": one.words, "answer": one.answer, "layers": layers, "pooling": pooling}
+
+
+def strongest(one: Look, count: int, *, layer: int = -1) -> list[tuple[float, str, str, str]]:
+    """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
+    found = one.layers[layer]
+    relative = found.token2token * (found.token2token > 0).sum(-1, keepdim=True)
+    alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
+    relative = relative.masked_fill(alone[..., None], 0.0)
+    values, places = relative.flatten().topk(min(count, relative.numel()))
+    size = len(one.words)
+    told = []
+    for value, place in zip(values.tolist(), places.tolist(), strict=True):
+        if value > 0:
+            head, query, key = place // (size * size), place // size % size, place % size
+            told.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
+    return told

@@ -1,0 +1,142 @@
+"""What a model looked at: weights of the definition for every task, drawn, listed and told as numbers."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import mtsa
+from mtsa.cli import app
+from mtsa.data.source import InputError
+from mtsa.inference.heat_maps import as_json, draw, shown_heads, strongest
+from mtsa.inference.looking import Layer, Look, look
+from tests.training.test_tagging import SMALL as TAGGER
+from tests.training.test_tagging import tagged
+from tests.training.test_translation import SMALL as TRANSLATOR
+from tests.training.test_translation import parallel
+from tests.workbench import sentences, write_csv
+
+QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.width": 6, "model.hidden": 7, "training.refit": False}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("looks")
+    found = {"classification": mtsa.train(train=write_csv(folder / "a.csv", sentences(60)), out=folder / "c", settings=QUICK)}
+    quick = {**TAGGER, "training.epochs": 1, "encoder.layers": 2}
+    found["tagging"] = mtsa.train(task="tagging", train=tagged(folder / "t.conll", 40), out=folder / "t", settings=quick)
+    roles = {"training.epochs": 2, "encoder.layers": 1, "encoder.width": 24, "encoder.hidden": 24}
+    found["srl"] = mtsa.train("roles.cpu", out=folder / "r", settings=roles)
+    en, de = parallel(folder, "train", 40, 0)
+    quick = {**TRANSLATOR, "training.epochs": 1, "encoder.masks": "halves"}
+    found["translation"] = mtsa.train(task="translation", train=en, train_target=de, out=folder / "tr", settings=quick)
+    return found, folder
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
+def test_weights_are_those_of_the_definition(runs, task):
+    predictor = runs[0][task]
+    (found,) = look(predictor, "the old red dog")
+    count = len(found.words)
+    assert count == (5 if task == "translation" else 4) or task == "translation"
+    assert len(found.layers) == (2 if task == "tagging" else 1)
+    for layer in found.layers:
+        heads = len(layer.heads)
+        assert layer.token2token.shape == (heads, count, count)
+        totals = layer.token2token.sum(-1)
+        for head, mask in enumerate(layer.heads):
+            empty = 0 if mask == "forward" else count - 1  # the first word has nothing before it, the last nothing after
+            wanted = torch.ones(count)
+            wanted[empty] = 0.0
+            torch.testing.assert_close(totals[head], wanted)
+            ahead = layer.token2token[head].triu() if mask == "forward" else layer.token2token[head].tril()
+            assert ahead.abs().max() == 0
+        torch.testing.assert_close(layer.source2token.sum(1), torch.ones(heads, layer.source2token.shape[2]))
+    if task == "classification":
+        torch.testing.assert_close(found.pooling.sum(0), torch.ones(found.pooling.shape[1]))
+    else:
+        assert found.pooling is None
+    with pytest.raises(InputError, match="no words"):
+        look(predictor, "  ")
+
+
+def test_nothing_is_left_hanging_on_the_model(runs):
+    predictor = runs[0]["classification"]
+    before = predictor.predict(["the old red dog"])[0].probabilities
+    look(predictor, "the old red dog")
+    assert not any(module._forward_pre_hooks for module in predictor.model.modules())
+    assert predictor.predict(["the old red dog"])[0].probabilities == before
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
+def test_pictures(runs, task, ending, tmp_path):
+    path = tmp_path / f"a.{ending}"
+    draw(look(runs[0][task], "the $old_1$ red dog \u65e5\u672c"[:20]), path)
+    if ending == "png":
+        assert path.read_bytes().startswith(b"\x89PNG")
+    else:
+        assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
+    with pytest.raises(InputError, match="the ending must be"):
+        draw(look(runs[0][task], "a b"), tmp_path / "a.pdf")
+    with pytest.raises(InputError, match="layer 9 is not there"):
+        draw(look(runs[0][task], "a b"), path, layer=8)
+
+
+def made(words=3):
+    weights = torch.zeros(2, words, words)
+    weights[0, 1, 0] = 1.0
+    weights[0, 2, :2] = torch.tensor([0.9, 0.1])
+    weights[1, 0, 1:] = torch.tensor([0.25, 0.75])
+    weights[1, 1, 2] = 1.0
+    source = torch.full((2, words, 4), 1 / words)
+    return Look(["a", "b", "c"], [Layer(["forward", "backward"], weights, source)], None, "x")
+
+
+def test_the_strongest_pairs():
+    found = strongest(made(), 3)
+    assert [(head, word, other) for _, head, word, other in found] == [
+        ("head 1 (forward)", "c", "a"),
+        ("head 2 (backward)", "a", "c"),
+        ("head 2 (backward)", "a", "b"),
+    ]
+    assert [times for times, *_ in found] == pytest.approx([1.8, 1.5, 0.5])
+
+
+def test_heads_of_every_kind_are_shown():
+    assert shown_heads(["forward"] * 4 + ["backward"] * 4, 4) == [0, 1, 4, 5]
+    assert shown_heads(["forward", "backward"], 4) == [0, 1]
+    assert shown_heads(["full"] * 8, 3) == [0, 1, 2]
+
+
+def test_numbers():
+    told = as_json(made())
+    assert told["layers"][0]["token2token"][0][2] == pytest.approx([0.9, 0.1, 0.0])
+    assert told["layers"][0]["source2token"][0] == pytest.approx([1 / 3] * 3)
+    assert len(as_json(made(), features=True)["layers"][0]["source2token"][0][0]) == 4
+
+
+def test_the_command(runs, tmp_path):
+    folder = runs[1]
+
+    def call(*arguments):
+        return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+    done = call(folder / "c", "the old red dog", "--out", tmp_path / "a.svg", "--top", 2)
+    assert done.exit_code == 0, done.output
+    assert done.output.count(" -> ") == 2
+    told = json.loads(call(folder / "r", "the dog ran home", "--predicate", 3, "--json", "--features").output)
+    assert told["sentences"][0]["answer"].startswith("ran:")
+    for arguments, message in (
+        ((folder / "c", "a", "--pair", "b"), "reads single texts"),
+        ((folder / "c", "a", "--predicate", 1), "for models of semantic roles"),
+        ((folder / "c", "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
+        ((folder / "c", "a b", "--features"), "goes with --json"),
+        ((folder / "c", "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
+        ((folder / "r", "a b", "--predicate", 9), "the text has 2 words"),
+    ):
+        done = call(*arguments)
+        assert done.exit_code == 2, (arguments, done.output)
+        assert message in done.output
