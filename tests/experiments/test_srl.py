@@ -10,6 +10,7 @@ from mtsa.corpora import corpus_files
 from mtsa.data.role_files import read_roles, role_lines
 from mtsa.data.source import InputError
 from mtsa.experiments import srl as plan
+from mtsa.experiments.places import Places
 from mtsa.experiments.records import read_records
 from mtsa.experiments.runner import run_units
 from mtsa.experiments.srl_table import PAPER, checked, role_rows, section
@@ -29,7 +30,7 @@ def places(tmp_path_factory):
         word.lower() for path in folder.glob("*.conll") for line in path.read_text().splitlines() for word in line.split()[3:4]
     }
     (folder / "vectors.txt").write_text("".join(f"{word} 0.1 0.2 -0.3\n" for word in sorted(words)))
-    return plan.Places(folder, folder / "vectors.txt")
+    return Places(folder, folder / "vectors.txt")
 
 
 @pytest.fixture(scope="module")

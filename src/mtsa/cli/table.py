@@ -101,10 +101,11 @@ def srl(
     """
     from mtsa.experiments import srl as plan
     from mtsa.experiments.markdown import markdown
+    from mtsa.experiments.places import Places
     from mtsa.experiments.srl_table import checked, role_rows
 
     with refusing():
-        places = plan.Places(data, vectors)
+        places = Places(data, vectors)
         found = checked(_recorded(lambda: plan.units(_names(sets), _names(rows), places), records, minutes, show))
         typer.echo(markdown(role_rows(found)))
 

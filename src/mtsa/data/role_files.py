@@ -17,8 +17,9 @@ from typing import Any
 from mtsa.names import nearest
 
 from .frames import VERB, Frame, RoleSentence, Span
+from .json_lines import json_objects
 from .props import Block, blocks, column_spans, props_lines, read_props
-from .source import InputError, at, lines
+from .source import InputError, at
 
 FORMATS = ("props", "propbank", "jsonl")
 _LABEL = re.compile(r"[^()*\s]+")
@@ -108,18 +109,12 @@ def _known(cell: str) -> str:
 
 
 def _json(path: Path, encoding: str) -> Iterator[RoleSentence]:
-    for number, text in lines(path, encoding):
-        if not text.strip():
-            continue
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            raise at(path, number, "this is no JSON; each line must hold one object with words and frames") from None
+    for number, value in json_objects(path, encoding):
         yield _json_sentence(value, path, number)
 
 
-def _json_sentence(value: Any, path: Path, number: int) -> RoleSentence:
-    words = value.get("words") if isinstance(value, dict) else None
+def _json_sentence(value: dict[str, Any], path: Path, number: int) -> RoleSentence:
+    words = value.get("words")
     if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.split() == [word] for word in words):
         raise at(path, number, '"words" must be a list of words, none of them empty or with a space')
     frames = value.get("frames", [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from mtsa.names import nearest
 
 from . import role_files
 from .examples import Layout
+from .json_lines import json_objects
 from .props import blocks
 from .role_files import read_roles, words_beside
 from .source import InputError, at, lines
@@ -75,14 +75,8 @@ def read_asked(path: Path, format: str, encoding: str = "auto") -> Iterator[Sent
 
 
 def _json(path: Path, layout: Layout, encoding: str, words: Callable[[str], tuple[str, ...]]) -> Iterator[Sentence]:
-    for number, line in lines(path, encoding):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            raise at(path, number, "this is no JSON; each line must hold one object with words or a text") from None
-        given = value.get("words", value.get(layout.text_column)) if isinstance(value, dict) else None
+    for number, value in json_objects(path, encoding):
+        given = value.get("words", value.get(layout.text_column))
         if isinstance(given, list) and all(isinstance(word, str) and word.split() == [word] for word in given):
             yield Sentence(tuple(given), None, number)
         elif isinstance(given, str):

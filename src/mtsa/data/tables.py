@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mtsa.names import nearest
 
+from .json_lines import json_objects
 from .source import LONGEST, InputError, at, lines
 
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
         InputError: where the file is not what it should be, with the line.
     """
     if format == "jsonl":
-        return _json_rows(path, encoding)
+        return json_objects(path, encoding)
     return _separated_rows(path, encoding, "\t" if format == "tsv" else delimiter, quoted=format == "csv")
 
 
@@ -88,17 +88,3 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
         raise at(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')
-
-
-def _json_rows(path: Path, encoding: str) -> Iterator[tuple[int, Row]]:
-    for number, text in lines(path, encoding):
-        if not text.strip():
-            continue
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep, or too long a number"
-            raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
-        if not isinstance(value, dict):
-            raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
-        yield number, value

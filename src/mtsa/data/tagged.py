@@ -7,7 +7,6 @@ marked in IOB1, IOB2 (BIO) or IOBES; they become BIO.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,8 +18,9 @@ from mtsa.names import nearest
 
 from .bio import OUTSIDE, to_spans, to_tags
 from .examples import Layout
+from .json_lines import json_objects
 from .props import blocks
-from .source import InputError, at, lines
+from .source import InputError, at
 
 FORMATS = ("columns", "jsonl")
 _MARKED = re.compile(r"O|[BIESLU]-\S+")
@@ -142,21 +142,15 @@ def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
         "tags" if layout.label_column == "label" else layout.label_column,
     )
     encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
-    for number, text in lines(path, encoding):
-        if not text.strip():
-            continue
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            raise at(path, number, "this is no JSON; each line must hold one object with words and tags") from None
+    for number, value in json_objects(path, encoding):
         words, tags = (_list(value, key, path, number) for key in keys)
         if len(words) != len(tags):
             raise at(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
         yield TaggedSentence(words, tags, number)
 
 
-def _list(value: Any, key: str, path: Path, number: int) -> tuple[str, ...]:
-    found = value.get(key) if isinstance(value, dict) else None
+def _list(value: dict[str, Any], key: str, path: Path, number: int) -> tuple[str, ...]:
+    found = value.get(key)
     if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
         raise at(path, number, f'"{key}" must be a list of texts, none of them empty')
     if any(len(item.split()) > 1 for item in found):

@@ -17,6 +17,7 @@ from mtsa.training.several import folds_of
 from mtsa.training.split import Split, check_there, read_split, repeated
 from mtsa.training.start import make
 
+from . import places
 from .recipe_units import RecipeUnit, plain_settings, without_seed
 from .rivals import RIVALS, check_installed, rival_figures
 from .units import Unit, check_names
@@ -94,11 +95,8 @@ ROWS: dict[str, Row] = {
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the files are."""
-
-    data: Path
-    vectors: Path | None = None  # None: GloVe as `mtsa data get glove.6B` leaves it in the data folder
+class Places(places.Places):
+    """The data folder and the word vectors."""
 
     def file(self, name: str) -> Path:
         """A file of the data folder, or of a folder `sst` in it; absolute, so that a unit is the same from anywhere."""
@@ -223,12 +221,10 @@ def _units(protocols: list[Protocol], rows: list[Row], places: Places, most: int
 def _recipe(protocol: Protocol, places: Places, row: Row | None, number: int) -> Recipe:
     """The `cpu` recipe of a data set with the row's encoder, and `number` as its seed."""
     settings = [f"encoder.{key}={value}" for key, value in row.options] if row else []
-    vectors = places.file("glove.6B.zip") if places.vectors is None else places.vectors.resolve()
-    if vectors.suffix != ".zip":
-        settings.append('vectors.member=""')
     files = {key: str(places.file(name)) for key, name in protocol.files}
-    encoder = row.encoder if row else None
-    return make(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=str(vectors), seed=number, settings=settings)
+    encoder, settings = row.encoder if row else None, [*settings, *places.member]
+    vectors = str(places.glove)
+    return make(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=vectors, seed=number, settings=settings)
 
 
 def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = True) -> Split:

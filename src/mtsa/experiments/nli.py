@@ -24,6 +24,7 @@ from mtsa.training.sentences import number_examples
 from mtsa.training.split import Split, check_there, cut, repeated
 from mtsa.training.start import make
 
+from . import places
 from .recipe_units import RecipeUnit, plain_settings, read_report, without_lists, without_seed
 from .units import Unit, check_names
 
@@ -130,17 +131,10 @@ ROWS: dict[str, Row] = {
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the files are."""
+class Places(places.Places):
+    """The data folder, the word vectors, and pretrained models."""
 
-    data: Path
-    vectors: Path | None = None  # None: GloVe as `mtsa data get glove.6B` leaves it in the data folder
     pretrained: tuple[tuple[str, Path], ...] = ()  # (gpt or minilm, its folder)
-
-    @property
-    def glove(self) -> Path:
-        """The vector file."""
-        return (self.data / "glove.6B.zip" if self.vectors is None else self.vectors).resolve()
 
 
 @dataclass(frozen=True)
@@ -161,7 +155,7 @@ class Trained(RecipeUnit):
             base, settings = f"snli.{self.kind.below}.cpu", [*settings, f'pretrained.model="{self._below.resolve()}"']
         else:
             base, vectors = "snli.cpu", str(self.places.glove)
-            settings += ['vectors.member=""'] if self.places.glove.suffix != ".zip" else []
+            settings += self.places.member
         data = {"train": self.corpus.name, "dev": "", "test": ""}
         return make(base, data=data, encoder=self.kind.encoder, vectors=vectors, seed=self.number, settings=settings)
 

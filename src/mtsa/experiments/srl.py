@@ -14,6 +14,7 @@ from mtsa.training.run import Progress
 from mtsa.training.split import check_there
 from mtsa.training.start import make
 
+from .places import Places
 from .recipe_units import RecipeUnit, plain_settings, read_report, without_lists, without_seed
 from .units import Unit, check_names
 
@@ -71,19 +72,6 @@ ROWS: dict[str, Row] = {
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the files are."""
-
-    data: Path
-    vectors: Path | None = None  # None: GloVe as `mtsa data get glove.6B` leaves it in the data folder
-
-    @property
-    def glove(self) -> Path:
-        """The vector file."""
-        return (self.data / "glove.6B.zip" if self.vectors is None else self.vectors).resolve()
-
-
-@dataclass(frozen=True)
 class Trained(RecipeUnit):
     """One model on one data set."""
 
@@ -96,7 +84,7 @@ class Trained(RecipeUnit):
     def recipe(self) -> Recipe:
         """The `cpu` recipe with the row's encoder."""
         settings = [f"encoder.{key}={value}" for key, value in self.kind.options]
-        settings += ['vectors.member=""'] if self.places.glove.suffix != ".zip" else []
+        settings += self.places.member
         data = {part: str((self.places.data / getattr(self.bank, part)).resolve()) for part in ("train", "dev", "test")}
         return make(
             "srl.cpu",

@@ -1,0 +1,29 @@
+"""JSON lines: an object on each, with its number; empty lines are passed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .source import at, lines
+
+
+def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and object of each line.
+
+    Raises:
+        InputError: a line that is no JSON, or no object.
+    """
+    for number, text in lines(path, encoding):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep, or too long a number"
+            raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
+        if not isinstance(value, dict):
+            raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
+        yield number, value
