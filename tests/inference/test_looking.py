@@ -12,6 +12,7 @@ from mtsa.cli import app
 from mtsa.data.source import InputError
 from mtsa.inference.heat_maps import as_json, draw, shown_heads, strongest
 from mtsa.inference.looking import Layer, Look, look
+from mtsa.inference.page import write_page
 from tests.training.test_tagging import SMALL as TAGGER
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import SMALL as TRANSLATOR
@@ -109,6 +110,33 @@ def test_heads_of_every_kind_are_shown():
     assert shown_heads(["forward"] * 4 + ["backward"] * 4, 4) == [0, 1, 4, 5]
     assert shown_heads(["forward", "backward"], 4) == [0, 1]
     assert shown_heads(["full"] * 8, 3) == [0, 1, 2]
+
+
+def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
+    sly = Look(["</script><b>", "a", "\u2028"], made().layers, None, "<i>x</i>")
+    write_page([sly], tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text()
+    assert "</script><b>" not in text
+    assert "<i>x</i>" not in text
+    assert "http" not in text.split('id="data"')[0]
+    assert " src=" not in text
+    start = text.index('type="application/json">') + len('type="application/json">')
+    data = json.loads(text[start : text.index("</script>", start)])
+    assert data["sentences"][0]["words"] == sly.words
+    assert data["sentences"][0]["answer"] == "<i>x</i>"
+
+
+def test_weights_of_a_feature_follow_from_both_kinds(runs):
+    """What the page computes: token2token times source2token, shared out anew, is the tensor of the definition."""
+    predictor = runs[0]["classification"]
+    (found,) = look(predictor, "the old red dog")
+    ids = torch.tensor([predictor.run.tokenizer.encode("the old red dog").ids])
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    tensor = predictor.model.encoder.attention.explain(predictor.model.words(ids, keep), keep, tensor=True).tensor[0]
+    (layer,) = found.layers
+    product = layer.token2token[..., None] * layer.source2token[:, None]  # [H, N, N, D]
+    total = product.sum(2, keepdim=True)
+    torch.testing.assert_close(torch.where(total > 0, product / total, 0.0), tensor)
 
 
 def test_numbers():

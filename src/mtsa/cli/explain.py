@@ -21,13 +21,14 @@ def explain(
     top: Annotated[int, typer.Option(min=0, help="List the strongest pairs of words as text.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all weights as one JSON object, and draw nothing.")] = False,
     features: Annotated[bool, typer.Option("--features", help="With --json: the weights of every feature.")] = False,
-    out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg.")] = Path("attention.png"),
+    out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
     from mtsa.inference.heat_maps import as_json as plain
     from mtsa.inference.heat_maps import draw, strongest
     from mtsa.inference.looking import look
     from mtsa.inference.opening import open_predictor
+    from mtsa.inference.page import write_page
 
     if features and not as_json:
         fail("--features goes with --json")
@@ -45,7 +46,10 @@ def explain(
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
             return
         try:
-            draw(found, out, layer=which, most=heads)
+            if out.suffix.lower() == ".html":
+                write_page(found, out)
+            else:
+                draw(found, out, layer=which, most=heads)
         except OSError as error:
             fail(f"{out}: {error.strerror}; name another file with --out")
     typer.echo(f"{found[0].answer}: {out}")

@@ -34,7 +34,7 @@ def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4) -
     from matplotlib import pyplot
 
     if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}")
+        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html for a page")
     count = len(looks[0].layers)
     if not -count <= layer < count:
         raise InputError(f"layer {layer + 1} is not there; the model has {count}")

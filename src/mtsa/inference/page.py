@@ -1,0 +1,26 @@
+"""What a model looked at, as a page of its own: one HTML file, nothing from outside, every head and every feature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from mtsa.files import write_text
+
+from .heat_maps import as_json
+from .looking import Look
+
+
+def write_page(looks: Sequence[Look], path: Path) -> None:
+    """Write the page."""
+    write_text(path, page(looks))
+
+
+def page(looks: Sequence[Look]) -> str:
+    """The page as text; what the model read and said stands in it as data, never as markup."""
+    data = json.dumps({"sentences": [as_json(one, features=True) for one in looks]}, ensure_ascii=False)
+    safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    frame = resources.files("mtsa.inference").joinpath("look.html").read_text(encoding="utf-8")
+    return frame.replace("__DATA__", safe)
