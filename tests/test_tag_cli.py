@@ -207,10 +207,9 @@ def test_odd_sources(names, roles, folder):
     assert "a tagger reads no tables" in call("predict", names[0], folder / "table.csv").output
     for run, _ in (names, roles):
         assert json.loads(call("predict", run, "").stdout)["words"] == []
-    for command in (("explain", "a b"), ("embed", "-", "--out", folder / "v.npy")):
-        done = call(command[0], names[0], *command[1:])
-        assert done.exit_code == 2
-        assert "holds a model for tagging" in done.output
+    done = call("embed", names[0], "-", "--out", folder / "v.npy")
+    assert done.exit_code == 2
+    assert "holds a model for tagging" in done.output
 
 
 def test_converted_files_may_be_packed(folder):
