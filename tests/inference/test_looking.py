@@ -163,6 +163,7 @@ def test_the_command(runs, tmp_path):
         ((folder / "c", "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
         ((folder / "c", "a b", "--features"), "goes with --json"),
         ((folder / "c", "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
+        ((folder / "c", "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
         ((folder / "r", "a b", "--predicate", 9), "the text has 2 words"),
     ):
         done = call(*arguments)

@@ -42,6 +42,8 @@ def explain(
             fail("--predicate is for models of semantic roles; leave it out")
         found = look(predictor, text, pair, None if predicate is None else predicate - 1)
         which = -1 if layer is None else layer - 1
+        if which >= len(found[0].layers):
+            fail(f"layer {layer} is not there; the model has {len(found[0].layers)}")
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
             return

@@ -55,18 +55,17 @@ class Row:
     name: str
     about: str
     encoder: str
-    paper: str = ""  # what the paper calls it
     options: tuple[tuple[str, Any], ...] = ()  # over those of the `cpu` recipe
 
 
 ROWS: dict[str, Row] = {
     row.name: row
     for row in (
-        Row("bilstm", "a bidirectional LSTM of 100 + 100 in each layer", "stacked_bilstm", "Bi-LSTM"),
-        Row("multi_cnn", "convolutions of 3, 4 and 5 words, 67 channels each", "stacked_multi_cnn", "Multi-CNN"),
-        Row("multihead", "8 heads in each layer, a timing signal at the input", "stacked_multihead", "Multi-head"),
-        Row("mtsa", "4 forward and 4 backward heads in each layer, no timing signal", "stacked_mtsa", "MTSA"),
-        Row("mtsa-deep", "the same with 8 layers", "stacked_mtsa", "MTSA", (("layers", 8),)),
+        Row("bilstm", "a bidirectional LSTM of 100 + 100 in each layer", "stacked_bilstm"),
+        Row("multi_cnn", "convolutions of 3, 4 and 5 words, 67 channels each", "stacked_multi_cnn"),
+        Row("multihead", "8 heads in each layer, a timing signal at the input", "stacked_multihead"),
+        Row("mtsa", "4 forward and 4 backward heads in each layer, no timing signal", "stacked_mtsa"),
+        Row("mtsa-deep", "the same with 8 layers", "stacked_mtsa", (("layers", 8),)),
     )
 }
 

@@ -6,6 +6,7 @@ Letters: B batch, H heads, N tokens, D width of a head.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -100,6 +101,7 @@ class SwappedAttention(nn.Module):
     swap: Swap
     config: Any
     training: bool
+    project: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # q, k and v of each head, [B, H, N, D], by the kind's own maps
 
     def tensorized(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor | None]:
         """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] where they are asked for."""
@@ -111,10 +113,6 @@ class SwappedAttention(nn.Module):
         if self.config._attn_implementation == "eager":  # the one that gives weights
             weights = self._token_weights(q, k, v, s, keep)
         return out.transpose(1, 2).flatten(2), weights
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k and v of each head, [B, H, N, D]; every kind of model has maps of its own."""
-        raise NotImplementedError
 
     def weights_of(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
