@@ -214,7 +214,7 @@ def embed(
 
     check_apart(source, out)
     with refusing():
-        predictor = _sentence_model(run, "embed")
+        predictor = _sentence_model(run)
         if source == "-":
             texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))
         else:
@@ -227,13 +227,13 @@ def embed(
     typer.echo(f"{out}: {count:,} vectors of {predictor.width}", err=True)
 
 
-def _sentence_model(run: Path, command: str) -> Predictor:
+def _sentence_model(run: Path) -> Predictor:
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
 
     found = open_predictor(run)
     if not isinstance(found, Predictor):
-        fail(f"mtsa {command} is for classes and numbers of sentences; {run} holds a model for {found.run.recipe.task}")
+        fail(f"mtsa embed is for classes and numbers of sentences; {run} holds a model for {found.run.recipe.task}")
     return found
 
 
