@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Some virtual machines announce AMX and then refuse it, and torch's bfloat16 products end the process there. Read by oneDNN
@@ -16,3 +17,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mtsa")
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """One small finished run of each task: predictors by task."""
+    from tests.runs import train_all
+
+    return train_all(tmp_path_factory.mktemp("runs"))

@@ -7,38 +7,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import mtsa
 from mtsa.cli import app
 from mtsa.data.source import InputError
 from mtsa.inference.heat_maps import as_json, draw, shown_heads, strongest
 from mtsa.inference.looking import Layer, Look, look
 from mtsa.inference.page import write_page
-from tests.training.test_tagging import SMALL as TAGGER
-from tests.training.test_tagging import tagged
-from tests.training.test_translation import SMALL as TRANSLATOR
-from tests.training.test_translation import parallel
-from tests.workbench import sentences, write_csv
-
-QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.width": 6, "model.hidden": 7, "training.refit": False}
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("looks")
-    found = {"classification": mtsa.train(train=write_csv(folder / "a.csv", sentences(60)), out=folder / "c", settings=QUICK)}
-    quick = {**TAGGER, "training.epochs": 1, "encoder.layers": 2}
-    found["tagging"] = mtsa.train(task="tagging", train=tagged(folder / "t.conll", 40), out=folder / "t", settings=quick)
-    roles = {"training.epochs": 2, "encoder.layers": 1, "encoder.width": 24, "encoder.hidden": 24}
-    found["srl"] = mtsa.train("roles.cpu", out=folder / "r", settings=roles)
-    en, de = parallel(folder, "train", 40, 0)
-    quick = {**TRANSLATOR, "training.epochs": 1, "encoder.masks": "halves"}
-    found["translation"] = mtsa.train(task="translation", train=en, train_target=de, out=folder / "tr", settings=quick)
-    return found, folder
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_weights_are_those_of_the_definition(runs, task):
-    predictor = runs[0][task]
+    predictor = runs[task]
     (found,) = look(predictor, "the old red dog")
     count = len(found.words)
     assert count == (5 if task == "translation" else 4) or task == "translation"
@@ -64,7 +42,7 @@ def test_weights_are_those_of_the_definition(runs, task):
 
 
 def test_nothing_is_left_hanging_on_the_model(runs):
-    predictor = runs[0]["classification"]
+    predictor = runs["classification"]
     before = predictor.predict(["the old red dog"])[0].probabilities
     look(predictor, "the old red dog")
     assert not any(module._forward_pre_hooks for module in predictor.model.modules())
@@ -75,15 +53,15 @@ def test_nothing_is_left_hanging_on_the_model(runs):
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_pictures(runs, task, ending, tmp_path):
     path = tmp_path / f"a.{ending}"
-    draw(look(runs[0][task], "the $old_1$ red dog \u65e5\u672c"[:20]), path)
+    draw(look(runs[task], "the $old_1$ red dog \u65e5\u672c"[:20]), path)
     if ending == "png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     with pytest.raises(InputError, match="the ending must be"):
-        draw(look(runs[0][task], "a b"), tmp_path / "a.pdf")
+        draw(look(runs[task], "a b"), tmp_path / "a.pdf")
     with pytest.raises(InputError, match="layer 9 is not there"):
-        draw(look(runs[0][task], "a b"), path, layer=8)
+        draw(look(runs[task], "a b"), path, layer=8)
 
 
 def made(words=3):
@@ -128,7 +106,7 @@ def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
 
 def test_weights_of_a_feature_follow_from_both_kinds(runs):
     """What the page computes: token2token times source2token, shared out anew, is the tensor of the definition."""
-    predictor = runs[0]["classification"]
+    predictor = runs["classification"]
     (found,) = look(predictor, "the old red dog")
     ids = torch.tensor([predictor.run.tokenizer.encode("the old red dog").ids])
     keep = torch.ones_like(ids, dtype=torch.bool)
@@ -147,24 +125,24 @@ def test_numbers():
 
 
 def test_the_command(runs, tmp_path):
-    folder = runs[1]
+    places = {task: predictor.run.folder for task, predictor in runs.items()}
 
     def call(*arguments):
         return CliRunner().invoke(app, ["explain", *map(str, arguments)])
 
-    done = call(folder / "c", "the old red dog", "--out", tmp_path / "a.svg", "--top", 2)
+    done = call(places["classification"], "the old red dog", "--out", tmp_path / "a.svg", "--top", 2)
     assert done.exit_code == 0, done.output
     assert done.output.count(" -> ") == 2
-    told = json.loads(call(folder / "r", "the dog ran home", "--predicate", 3, "--json", "--features").output)
+    told = json.loads(call(places["srl"], "the dog ran home", "--predicate", 3, "--json", "--features").output)
     assert told["sentences"][0]["answer"].startswith("ran:")
     for arguments, message in (
-        ((folder / "c", "a", "--pair", "b"), "reads single texts"),
-        ((folder / "c", "a", "--predicate", 1), "for models of semantic roles"),
-        ((folder / "c", "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
-        ((folder / "c", "a b", "--features"), "goes with --json"),
-        ((folder / "c", "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
-        ((folder / "c", "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
-        ((folder / "r", "a b", "--predicate", 9), "the text has 2 words"),
+        ((places["classification"], "a", "--pair", "b"), "reads single texts"),
+        ((places["classification"], "a", "--predicate", 1), "for models of semantic roles"),
+        ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
+        ((places["classification"], "a b", "--features"), "goes with --json"),
+        ((places["classification"], "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
+        ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
+        ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
     ):
         done = call(*arguments)
         assert done.exit_code == 2, (arguments, done.output)

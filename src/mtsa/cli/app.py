@@ -13,6 +13,7 @@ from .explain import explain
 from .lists import add_lists
 from .pretrain import pretrain
 from .score import score
+from .serve import serve
 from .shell import counter
 from .table import table
 from .work import add_work
@@ -27,6 +28,7 @@ add_work(app)
 add_lists(app)
 app.command()(explain)
 app.command()(pretrain)
+app.command()(serve)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(table, name="table")

@@ -141,6 +141,30 @@ def bench_tagging(
         typer.echo(line)
 
 
+@bench.command("serve")
+def bench_serve(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished classifier or model of pairs.")],
+    data: Annotated[str, typer.Argument(help="File of texts.")],
+    requests: Annotated[int, typer.Option(min=1, max=2000, help="How many requests, each with one text.")] = 500,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Requests to the server at the same time, beside the same requests one after the other."""
+    from mtsa.bench import serving
+    from mtsa.files import write_json
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with adder(2 * requests, "asking") as tick:
+            record = serving.run(run, data, requests, tick)
+        write_json(out / "bench-serving.json", record)
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+    for line in serving.lines(record):
+        typer.echo(line)
+
+
 def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
     """What an earlier run of the same setting left, if it ended early."""
     from mtsa.bench import layer

@@ -22,5 +22,13 @@ def page(looks: Sequence[Look]) -> str:
     """The page as text; what the model read and said stands in it as data, never as markup."""
     data = json.dumps({"sentences": [as_json(one, features=True) for one in looks]}, ensure_ascii=False)
     safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    frame = resources.files("mtsa.inference").joinpath("look.html").read_text(encoding="utf-8")
-    return frame.replace("__DATA__", safe)
+    return filled(_part("look.html")).replace("__DATA__", safe)
+
+
+def filled(frame: str) -> str:
+    """A page with the style and the script of the maps put into it."""
+    return frame.replace("/*__MAPS_STYLE__*/", _part("maps.css")).replace("/*__MAPS_SCRIPT__*/", _part("maps.js"))
+
+
+def _part(name: str) -> str:
+    return resources.files("mtsa.inference").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,28 @@
+"""`mtsa serve`: a page and an API for models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shell import fail, refusing
+
+
+def serve(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs; two or more can be compared on the page.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address; the default is reached from this machine alone.")] = "127.0.0.1",
+) -> None:
+    """A web page to ask models and look inside, and a JSON API for programs."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        fail("the page needs packages that are not installed; install them with: pip install 'mtsa[serve]'")
+    from mtsa.explorer.serve import serve as start
+    from mtsa.explorer.served import open_models
+
+    with refusing():
+        start(open_models(runs), host, port, typer.echo)

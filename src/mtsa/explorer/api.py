@@ -1,0 +1,150 @@
+"""The routes of the server: the page, and the JSON API with its description at /openapi.json."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
+
+import mtsa
+from mtsa.data.source import InputError
+
+from .gate import LOOPBACK, Gate
+from .limits import Limits
+from .line import FullError, Line
+from .page import page, policy
+from .served import Question, Served
+from .shapes import Answers, Asked, Error, Health, LookRequest, Looks, ModelFacts, PredictRequest
+
+_log = logging.getLogger("mtsa.explorer")
+
+
+def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> FastAPI:
+    """The server for some models, the first of which is asked when a request names none.
+
+    Args:
+        models: by name.
+        limits: what is taken at most.
+        hosts: names under which it may be asked for; any when empty.
+    """
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        app.state.line = Line(waiting=limits.waiting, batch=limits.batch)
+        yield
+        await app.state.line.close()
+
+    app = FastAPI(
+        title="mtsa",
+        version=mtsa.__version__,
+        description="Models with multi-mask tensorized self-attention: their answers, and what they looked at.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.add_middleware(Gate, limits=limits, hosts=hosts)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(Exception, _broken)
+    refused: dict[int | str, dict[str, Any]] = {
+        status: {"model": Error, "description": told}
+        for status, told in (
+            (400, "a body that cannot be read, or another host name"),
+            (408, "a body that did not arrive in time"),
+            (413, "a body that is too long"),
+            (415, "a body that is no JSON"),
+            (422, "a question that cannot be answered"),
+            (503, "too many questions are waiting"),
+            (504, "no answer in time"),
+        )
+    }
+
+    def chosen(name: str | None, questions: Sequence[Asked]) -> tuple[Served, list[Question]]:
+        model = next(iter(models.values())) if name is None else models.get(name)
+        if model is None:
+            raise HTTPException(422, f'there is no model "{name[:60] if name else ""}"; there is {", ".join(models)}')
+        asked = [Question(one.text, one.pair, one.predicate) for one in questions]
+        for place, question in enumerate(asked):
+            try:
+                model.check(question)
+            except InputError as error:
+                raise HTTPException(422, str(error) if len(asked) == 1 else f"question {place + 1}: {error}") from None
+        return model, asked
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def explorer() -> HTMLResponse:
+        return HTMLResponse(page(), headers={"content-security-policy": policy()})
+
+    @app.get("/health", operation_id="health")
+    async def health() -> Health:
+        """Whether the server is there, and what it serves."""
+        return Health(status="ok", version=mtsa.__version__, models=list(models))
+
+    @app.get("/api/models", operation_id="models")
+    async def list_models() -> list[ModelFacts]:
+        """The models that can be asked."""
+        return [ModelFacts(**model.facts()) for model in models.values()]
+
+    @app.post("/api/predict", operation_id="predict", responses=refused, response_model=Answers)
+    async def predict(request: PredictRequest) -> JSONResponse:
+        """Answers to questions, in order. Requests that come at the same time are answered together."""
+        model, asked = chosen(request.model, request.questions)
+        found = await app.state.line.ask(model, asked, limits.seconds)
+        return JSONResponse({"model": model.name, "answers": found})
+
+    @app.post("/api/look", operation_id="look", responses=refused, response_model=Looks)
+    async def look(request: LookRequest) -> JSONResponse:
+        """The weights of every head and every feature while the model reads a text."""
+        model, (asked,) = chosen(request.model, [request.question])
+        found = await app.state.line.do(lambda: model.look(asked, limits.looked), limits.seconds)
+        return JSONResponse({"model": model.name, "sentences": found})
+
+    app.add_exception_handler(InputError, _refused)
+    app.add_exception_handler(FullError, _full)
+    app.add_exception_handler(TimeoutError, _late)
+    return app
+
+
+def _answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": " ".join(sentence.split())}, status, headers)
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 404:
+        return _answer(404, "there is nothing here; the page is at /, the description of the API at /openapi.json")
+    return _answer(error.status_code, str(error.detail), headers)
+
+
+async def _not_valid(request: Request, error: Exception) -> JSONResponse:
+    """The first thing that is wrong with a body, with its place in it."""
+    assert isinstance(error, RequestValidationError)
+    first: dict[str, Any] = dict(error.errors()[0])
+    if first["type"] == "json_invalid":
+        return _answer(422, f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+    place = ".".join(str(part) for part in first["loc"][1:])
+    return _answer(422, f"{place or 'the body'}: {first['msg']}")
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    return _answer(422, str(error))
+
+
+async def _full(request: Request, error: Exception) -> JSONResponse:
+    return _answer(503, "too many questions are waiting; ask again in a second", {"retry-after": "1"})
+
+
+async def _late(request: Request, error: Exception) -> JSONResponse:
+    return _answer(504, "the answer took too long; ask for fewer or shorter texts at a time")
+
+
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    _log.error("a request failed", exc_info=error)
+    return _answer(500, "the server failed at this request; its log says how")

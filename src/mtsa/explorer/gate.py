@@ -1,0 +1,114 @@
+"""What every request passes first: the name it asks for, its kind, its size, and the time it takes to arrive.
+
+The body is read here, whole and bounded, so that nothing behind has to think of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .limits import Limits
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PATIENCE = 16  # times the longest body: what is read of one that is too long
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+class Gate:
+    """The outermost layer of the server.
+
+    Args:
+        app: what stands behind it.
+        limits: of size and time.
+        hosts: names under which the server may be asked for; any when empty. A page elsewhere that had its own name point to
+            this machine could otherwise read what is served here.
+    """
+
+    def __init__(self, app: ASGIApp, *, limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> None:
+        self.app, self.limits, self.hosts = app, limits, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
+            await refuse(send, 400, f"this server is asked for as {' or '.join(self.hosts)}, not by another name")
+            return
+        if (
+            scope["method"] == "POST"
+            and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json"
+        ):
+            await refuse(send, 415, "the body must be JSON; send the header content-type: application/json")
+            return
+        too_long = f"the body must have at most {self.limits.body:,} bytes; ask in several requests"
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                body = await _body(receive, self.limits.body)
+        except TimeoutError:
+            await refuse(send, 408, f"the body did not arrive within {self.limits.seconds:g} seconds")
+            return
+        if body is None:
+            await refuse(send, 413, too_long)
+            return
+        read = False
+
+        async def replay() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+            await send(message)
+
+        await self.app(scope, replay, headed)
+
+
+async def refuse(send: Send, status: int, sentence: str) -> None:
+    """Answer with one sentence."""
+    content = json.dumps({"error": sentence}, ensure_ascii=False).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), *_HEADERS]
+    if status in (408, 413):
+        headers.append((b"connection", b"close"))  # what is left of the body is not read
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """The whole body; None when it is too long.
+
+    Of one that is too long, more is read, and thrown away: many clients look for an answer only when all is sent.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b"".join(pieces)
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size <= most:
+            pieces.append(piece)
+        if size > _PATIENCE * most:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(pieces) if size <= most else None
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

@@ -1,0 +1,19 @@
+"""What the server takes at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+QUESTIONS = 256  # of a request
+CHARACTERS = 10_000  # of a text
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A request that exceeds one of these is refused with a sentence."""
+
+    body: int = 1_000_000  # bytes of a request
+    looked: int = 128  # words of a text whose weights are asked for: they grow with the square
+    waiting: int = 2_048  # questions in the queue
+    batch: int = 64  # questions that are answered together
+    seconds: float = 30.0  # until a request is given up

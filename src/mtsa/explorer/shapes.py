@@ -1,0 +1,140 @@
+"""What goes into the API and what comes out of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .limits import CHARACTERS, QUESTIONS
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Asked(_Strict):
+    """A question: a text; of models of pairs, the second one too; of semantic roles, a predicate if one is wanted."""
+
+    text: str = Field(max_length=CHARACTERS)
+    pair: str | None = Field(None, max_length=CHARACTERS)
+    predicate: int | None = Field(None, ge=0, description="place of the word that is asked about, from 0; all when left out")
+
+
+_ModelName = Annotated[str | None, Field(max_length=200, description="name of the model; the first when left out")]
+
+
+class PredictRequest(_Strict):
+    """Questions to a model."""
+
+    model: _ModelName = None
+    questions: list[Asked] = Field(min_length=1, max_length=QUESTIONS)
+
+
+class LookRequest(_Strict):
+    """A question to a model, whose weights are wanted."""
+
+    model: _ModelName = None
+    question: Asked
+
+
+class Error(BaseModel):
+    """What was wrong, in one sentence."""
+
+    error: str
+
+
+class ModelFacts(BaseModel):
+    """A model that is served."""
+
+    name: str
+    task: str
+    encoder: str
+    paired: bool
+    roles: bool
+    labels: list[str]
+    parameters: int
+
+
+class Label(BaseModel):
+    """Of classifiers: the most probable label, and the probability of each."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+class Value(BaseModel):
+    """Of regression: a number."""
+
+    value: float
+
+
+class Tags(BaseModel):
+    """Of taggers: a tag for each word."""
+
+    words: list[str]
+    tags: list[str]
+
+
+class RoleFrame(BaseModel):
+    """A predicate with its roles: (label, first word, last word), counted from 0."""
+
+    predicate: int
+    lemma: str
+    roles: list[tuple[str, int, int]]
+
+
+class Roles(BaseModel):
+    """Of semantic roles: the frames of a sentence."""
+
+    words: list[str]
+    frames: list[RoleFrame]
+
+
+class Translation(BaseModel):
+    """Of translators: a text."""
+
+    translation: str
+
+
+class Answers(BaseModel):
+    """Answers in the order of the questions."""
+
+    model: str
+    answers: list[Label | Value | Tags | Roles | Translation]
+
+
+class LayerWeights(BaseModel):
+    """The weights of an attention layer."""
+
+    heads: list[str] = Field(description="the mask of each head")
+    token2token: list[list[list[float]]] = Field(
+        description="for each head and each word that looks, its weights over the words: they sum to 1, or are all 0"
+    )
+    source2token: list[list[list[float]]] = Field(
+        description="for each head and each word, a weight for each feature: over the words they sum to 1"
+    )
+
+
+class SentenceWeights(BaseModel):
+    """How a model read a text."""
+
+    words: list[str]
+    answer: str
+    layers: list[LayerWeights]
+    pooling: list[list[float]] | None = Field(description="for each word, a weight for each feature of the pooled vector")
+
+
+class Looks(BaseModel):
+    """How a model read a text, or both texts of a pair."""
+
+    model: str
+    sentences: list[SentenceWeights]
+
+
+class Health(BaseModel):
+    """The server is there."""
+
+    status: str
+    version: str
+    models: list[str]

@@ -1,0 +1,273 @@
+"use strict";
+/* How a model read a sentence, for people: lookPanel(look) makes the part of a page that shows it.
+   look: { words, answer, layers: [{ heads, token2token, source2token }], pooling }, as the API and `mtsa explain --json --features` give it. */
+
+function el(tag, options = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options))
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name in node && !name.startsWith("aria")) node[name] = value;
+    else node.setAttribute(name, value);
+  node.append(...children.filter(child => child !== null));
+  return node;
+}
+
+/* ---- weights ---- */
+
+const sum = values => values.reduce((total, value) => total + value, 0);
+
+/* Of one head: [query][key]. With a feature (from 0), the weights of that feature alone: the definition adds its source2token
+   score to the pair's score, so the weights multiply, and each row is shared out anew. */
+function headWeights(layer, head, feature) {
+  const rows = layer.token2token[head], source = layer.source2token[head];
+  if (feature < 0) return rows;
+  return rows.map(row => {
+    const scaled = row.map((weight, key) => weight * source[key][feature]), total = sum(scaled);
+    return total > 0 ? scaled.map(value => value / total) : scaled;
+  });
+}
+/* Of one head: what it takes from each word by itself, for a feature, or in the mean of all. */
+function sourceWeights(layer, head, feature) {
+  return layer.source2token[head].map(values => feature < 0 ? sum(values) / values.length : values[feature]);
+}
+/* Weights as times the even share of those that are not 0. */
+function timesEven(row) {
+  const seen = row.filter(value => value > 0).length;
+  return row.map(value => value * seen);
+}
+/* Which way a head looks, told from its weights. */
+function direction(rows) {
+  let earlier = false, later = false, itself = false;
+  rows.forEach((row, query) => row.forEach((value, key) => {
+    if (value > 0) { if (key < query) earlier = true; else if (key > query) later = true; else itself = true; }
+  }));
+  if (earlier && later) return "looks both ways";
+  if (earlier) return itself ? "looks at itself and earlier words" : "looks at earlier words";
+  if (later) return itself ? "looks at itself and later words" : "looks at later words";
+  return itself ? "looks at itself" : "looks at nothing";
+}
+
+/* ---- pictures ---- */
+
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["ink", "paper", "soft", "line", "mark", "warm"];
+  return Object.fromEntries(names.map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+function mixed(from, to, part) {
+  const numbers = text => [1, 3, 5].map(start => parseInt(text.slice(start, start + 2), 16));
+  const a = numbers(from), b = numbers(to);
+  return `rgb(${a.map((value, place) => Math.round(value + (b[place] - value) * part)).join(" ")})`;
+}
+const FONT = "12px system-ui, sans-serif", MOST_NAMES = 40, GAP = 5;
+
+function shortened(name) {
+  const letters = [...name];
+  return letters.length <= 14 ? name : letters.slice(0, 13).join("") + "\u2026";
+}
+function axisNames(names) {
+  return names.length <= MOST_NAMES ? names.map(shortened) : names.map((_, place) => place % 5 === 4 ? String(place + 1) : "");
+}
+/* A map: { title, rows: values against `top`, rowNames, columnNames, colour, top, empty }. Its places in pixels: */
+function measured(pen, map) {
+  pen.font = FONT;
+  const widest = names => Math.ceil(Math.max(8, ...names.map(name => pen.measureText(name).width)));
+  const rows = axisNames(map.rowNames), columns = axisNames(map.columnNames);
+  const cell = Math.max(4, Math.min(22, Math.floor(340 / Math.max(rows.length, columns.length))));
+  const left = widest(rows) + GAP, below = (map.flat ? 16 : widest(columns)) + GAP;
+  const across = map.flat ? Math.max(cell, 22) : cell;
+  return { rows, columns, cell, across, left, below, width: left + across * columns.length + 2, height: cell * rows.length + below };
+}
+function paint(pen, map, x, y, colours) {
+  const at = measured(pen, map);
+  map.rows.forEach((row, query) => row.forEach((value, key) => {
+    if (!(value > 0)) return;
+    pen.fillStyle = mixed(colours.paper, colours[map.colour], Math.min(1, value / map.top));
+    pen.fillRect(x + at.left + key * at.across, y + query * at.cell, at.across - (at.across > 8 ? 1 : 0), at.cell - (at.cell > 8 ? 1 : 0));
+  }));
+  pen.strokeStyle = colours.line;
+  pen.strokeRect(x + at.left - .5, y + .5, at.across * at.columns.length, at.cell * at.rows.length - 1);
+  pen.fillStyle = colours.ink;
+  pen.font = at.cell < 12 && map.rows.length <= MOST_NAMES ? FONT.replace("12px", `${Math.max(7, at.cell)}px`) : FONT;
+  pen.textAlign = "right"; pen.textBaseline = "middle";
+  at.rows.forEach((name, place) => pen.fillText(name, x + at.left - GAP, y + (place + .5) * at.cell));
+  at.columns.forEach((name, place) => {
+    pen.save();
+    pen.translate(x + at.left + (place + .5) * at.across, y + at.rows.length * at.cell + GAP);
+    if (map.flat) { pen.textAlign = "center"; pen.textBaseline = "top"; } else pen.rotate(-Math.PI / 2);
+    pen.fillText(name, 0, 0);
+    pen.restore();
+  });
+  return at;
+}
+function sized(canvas, width, height) {
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = Math.ceil(width * scale); canvas.height = Math.ceil(height * scale);
+  canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  return pen;
+}
+/* All maps of a panel in one picture, with a heading. */
+function picture(heading, maps) {
+  const canvas = document.createElement("canvas"), colours = palette(), trial = canvas.getContext("2d");
+  const sizes = maps.map(map => measured(trial, map)), title = 22, edge = 16;
+  trial.font = FONT;
+  const needed = sizes.map((size, place) => Math.max(size.width, trial.measureText(maps[place].title).width));
+  const across = Math.min(maps.length, 4), lines = [];
+  for (let start = 0; start < maps.length; start += across) lines.push([start, Math.min(maps.length, start + across)]);
+  const range = ([from, to]) => Array.from({ length: to - from }, (_, place) => from + place);
+  const heights = lines.map(line => title + Math.max(...range(line).map(place => sizes[place].height)) + edge);
+  const wide = Math.max(...lines.map(line => sum(range(line).map(place => needed[place] + edge))), ...heading.map(text => trial.measureText(text).width + edge));
+  const pen = sized(canvas, wide + edge, sum(heights) + heading.length * title + 2 * edge);
+  pen.fillStyle = colours.paper; pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.fillStyle = colours.ink; pen.font = FONT; pen.textBaseline = "top"; pen.textAlign = "left";
+  heading.forEach((text, place) => pen.fillText(text, edge, edge + place * title));
+  let y = edge + heading.length * title;
+  lines.forEach((line, number) => {
+    let x = edge;
+    for (const place of range(line)) {
+      pen.fillStyle = colours.ink; pen.font = FONT; pen.textAlign = "left"; pen.textBaseline = "top";
+      pen.fillText(maps[place].title, x, y);
+      paint(pen, maps[place], x, y + title, colours);
+      x += needed[place] + edge;
+    }
+    y += heights[number];
+  });
+  return canvas;
+}
+
+/* ---- the panel ---- */
+
+function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
+  const state = { layer: look.layers.length - 1, feature: -1, word: -1 };
+  const layer = () => look.layers[state.layer];
+  const features = () => layer().source2token[0][0].length;
+  const words = el("div", { className: "words", role: "group", "aria-label": "words of the sentence" });
+  const readout = el("p", { className: "readout", "aria-live": "polite" });
+  const heads = el("div", { className: "heads" });
+  const legend = el("p", { className: "small" });
+  const layers = el("select", { onchange: event => { state.layer = Number(event.target.value); limit(); redraw(); } },
+    ...look.layers.map((_, place) => new Option(`${place + 1} of ${look.layers.length}`, String(place))));
+  layers.value = String(state.layer);
+  const shown = el("output");
+  const slider = el("input", { type: "range", min: 0, value: 0, step: 1, oninput: () => { state.feature = Number(slider.value) - 1; redraw(); } });
+  let maps = [];
+
+  function limit() {
+    slider.max = features();
+    state.feature = Math.min(state.feature, features() - 1);
+  }
+  function choose(place, tell = true) {
+    state.word = place;
+    paintWords();
+    if (tell) onWord(place, look.words);
+  }
+  function strongest(head) {
+    const row = headWeights(layer(), head, state.feature)[state.word];
+    const order = row.map((value, key) => [value, key]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
+    if (!order.length) return "nothing to look at";
+    return order.slice(0, 3).map(([value, key]) => `${look.words[key]} ${Math.round(100 * value)} %`).join(", ");
+  }
+  function paintWords() {
+    const chosen = state.word >= 0;
+    [...words.children].forEach((button, place) => button.setAttribute("aria-pressed", String(place === state.word)));
+    readout.replaceChildren(...(chosen
+      ? [el("strong", {}, look.words[state.word]), " looks at: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; ")]
+      : ["Point at a word, or move to it with Tab and the arrow keys, to see where it looks."]));
+    [...heads.querySelectorAll(".strip[data-head]")].forEach(strip => {
+      const head = Number(strip.dataset.head);
+      const row = chosen ? headWeights(layer(), head, state.feature)[state.word] : sourceWeights(layer(), head, state.feature);
+      shadeStrip(strip, timesEven(row), row, chosen ? "--mark" : "--warm");
+    });
+  }
+  function shadeStrip(strip, times, row, colour) {
+    const top = Math.max(2, ...times);
+    [...strip.children].forEach((word, place) => {
+      word.style.background = `color-mix(in srgb, var(${colour}) ${Math.round(80 * Math.min(1, times[place] / top))}%, transparent)`;
+      word.title = `${(100 * row[place]).toFixed(1)} %, ${times[place].toFixed(2)} times the even share`;
+    });
+  }
+  const stripOf = options => el("div", { className: "strip", ...options }, ...look.words.map(word => el("span", {}, word)));
+  function mapCanvas(map, hovered) {
+    const canvas = el("canvas", { role: "img", "aria-label": map.title });
+    map.canvas = canvas;
+    canvas.addEventListener("mousemove", event => {
+      const at = map.at, key = Math.floor((event.offsetX - at.left) / at.across), query = Math.floor(event.offsetY / at.cell);
+      const inside = key >= 0 && key < map.columnNames.length && query >= 0 && query < map.rowNames.length;
+      canvas.title = inside ? map.tip(query, key) : "";
+      if (inside && hovered && query !== state.word) choose(query);
+    });
+    canvas.addEventListener("mouseleave", () => { if (hovered) choose(-1); });
+    return el("div", { className: "map" }, canvas);
+  }
+  function redraw() {
+    const now = layer(), all = now.heads.map((_, head) => headWeights(now, head, state.feature));
+    shown.textContent = state.feature < 0 ? `all ${features()} together` : `${state.feature + 1} of ${features()}`;
+    const times = all.map(rows => rows.map(timesEven));
+    const top = Math.max(2, ...times.map(rows => Math.max(...rows.map(row => Math.max(...row)))));
+    const own = now.heads.map((_, head) => timesEven(sourceWeights(now, head, state.feature)));
+    const ownTop = Math.max(2, ...own.map(row => Math.max(...row)));
+    const told = state.feature < 0 ? "" : `, feature ${state.feature + 1}`;
+    maps = all.map((rows, head) => ({
+      title: `Head ${head + 1} (${now.heads[head]})${told}: ${direction(now.token2token[head])}`,
+      rows: times[head], rowNames: look.words, columnNames: look.words, colour: "mark", top,
+      tip: (query, key) => rows[query].every(value => value === 0) ? `${look.words[query]} has nothing to look at`
+        : `${look.words[query]} \u2192 ${look.words[key]}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} times the even share`,
+    }));
+    const source = {
+      title: `Each word by itself (source2token)${told}`, flat: true,
+      rows: look.words.map((_, word) => own.map(row => row[word])), rowNames: look.words,
+      columnNames: now.heads.map((_, head) => String(head + 1)), colour: "warm", top: ownTop,
+      tip: (word, head) => `head ${head + 1} takes ${own[head][word].toFixed(2)} times the even share from ${look.words[word]}`,
+    };
+    heads.replaceChildren(
+      ...maps.map((map, head) => el("figure", {}, el("figcaption", {}, map.title), stripOf({ "data-head": head }), mapCanvas(map, true))),
+      el("figure", {}, el("figcaption", {}, source.title), mapCanvas(source, false)),
+    );
+    maps.push(source);
+    if (look.pooling !== null) {
+      const mean = look.pooling.map(values => sum(values) / values.length), strip = stripOf({});
+      shadeStrip(strip, timesEven(mean), mean, "--warm");
+      heads.append(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling)"), strip));
+    }
+    const colours = palette();
+    for (const map of maps) {
+      const size = measured(document.createElement("canvas").getContext("2d"), map);
+      map.at = paint(sized(map.canvas, size.width, size.height), map, 0, 0, colours);
+    }
+    legend.textContent = `Rows: the words that look; columns: the words they look at. Full blue is ${top.toFixed(1)} times the even share of a row, full orange ${ownTop.toFixed(1)} times. ` +
+      (state.feature < 0 ? "Choose a feature to see its own weights: in this attention every feature has them." : "These are the weights of this feature alone.");
+    paintWords();
+  }
+  look.words.forEach((word, place) => words.append(el("button", {
+    type: "button", tabIndex: place ? -1 : 0, onmouseenter: () => choose(place), onfocus: () => choose(place),
+    onmouseleave: event => { if (document.activeElement !== event.target) choose(-1); },
+    onblur: () => choose(-1),
+    onkeydown: event => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const next = step && words.children[place + step];
+      if (!next) return;
+      event.preventDefault();
+      event.target.tabIndex = -1; next.tabIndex = 0; next.focus();
+    },
+  }, word)));
+  const node = el("section", { className: "look", "aria-label": `how the model read: ${look.words.join(" ").slice(0, 80)}` },
+    words, readout,
+    el("div", { className: "choices" },
+      look.layers.length > 1 ? el("label", {}, "layer", layers) : null,
+      el("label", {}, "feature", slider, shown),
+      el("button", { type: "button", onclick: save }, "Save picture")),
+    heads, legend);
+  function save() {
+    picture([heading, look.words.join(" "), look.answer].filter(Boolean).map(text => text.length > 160 ? text.slice(0, 159) + "\u2026" : text), maps).toBlob(blob => {
+      const address = URL.createObjectURL(blob);
+      el("a", { href: address, download: "attention.png" }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 1000);
+    });
+  }
+  limit();
+  redraw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (node.isConnected) redraw(); });
+  return { node, mark: (place, others) => { if (others.length === look.words.length && others.every((word, at) => word === look.words[at])) choose(place, false); } };
+}

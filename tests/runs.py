@@ -1,0 +1,26 @@
+"""One small finished run of each task, for tests of what comes after training."""
+
+import mtsa
+from tests.training.test_tagging import SMALL as TAGGER
+from tests.training.test_tagging import tagged
+from tests.training.test_translation import SMALL as TRANSLATOR
+from tests.training.test_translation import parallel
+from tests.workbench import sentences, write_csv
+
+QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.width": 6, "model.hidden": 7, "training.refit": False}
+
+
+def train_all(folder):
+    """Predictors by task."""
+    found = {"classification": mtsa.train(train=write_csv(folder / "a.csv", sentences(60)), out=folder / "c", settings=QUICK)}
+    found["pair"] = mtsa.train(
+        task="pair", train="corpus:entailment", out=folder / "p", settings={**QUICK, "training.epochs": 1}
+    )
+    quick = {**TAGGER, "training.epochs": 1, "encoder.layers": 2}
+    found["tagging"] = mtsa.train(task="tagging", train=tagged(folder / "t.conll", 40), out=folder / "t", settings=quick)
+    roles = {"training.epochs": 2, "encoder.layers": 1, "encoder.width": 24, "encoder.hidden": 24}
+    found["srl"] = mtsa.train("roles.cpu", out=folder / "r", settings=roles)
+    en, de = parallel(folder, "train", 40, 0)
+    quick = {**TRANSLATOR, "training.epochs": 1, "encoder.masks": "halves"}
+    found["translation"] = mtsa.train(task="translation", train=en, train_target=de, out=folder / "tr", settings=quick)
+    return found
