@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup demo test test-all lint bench screenshots clean
 help:
 	@echo "make demo      train on the embedded corpus, compare, predict, look inside"
 	@echo "make test      lint, types and the fast tests"
 	@echo "make test-all  every test, the slow ones included"
 	@echo "make bench     speed and memory against length, with the figures, into results/"
+	@echo "make screenshots   the pictures of docs/explorer.md, in a headless Chromium"
 	@echo "make setup     make .venv (the others do it when it is missing or out of date)"
 
 setup: $(STAMP)
@@ -29,15 +30,19 @@ test: lint
 
 test-all: lint
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]'
+	@command -v chromium > /dev/null || apt-get install --yes --quiet chromium > /dev/null || echo "no Chromium could be installed: the tests of the page will be skipped"
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)
-	@$(BIN)/ruff format --check src tests
-	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check src tests docs
+	@$(BIN)/ruff check src tests docs
 	@$(BIN)/mypy
 
 bench: $(STAMP)
 	$(BIN)/mtsa bench layer --out results/bench
+
+screenshots: $(STAMP)
+	@$(BIN)/python docs/screenshots.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

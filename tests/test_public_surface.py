@@ -149,6 +149,7 @@ ROOMS = (
     "experiments",
     "inference",
     "interop",
+    "explorer",
     "bench",
     "cli",
 )

@@ -53,6 +53,7 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
         say(f"  {picture}")
     say(
         f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'
+        f"      mtsa serve {ours.folder}   (a page to ask it, and to see where each word looks)\n"
         "      mtsa train --train FILE.csv --text-column text --label-column label --out runs/mine\n"
         "      mtsa recipes, mtsa encoders, mtsa layer; README.md says more"
     )

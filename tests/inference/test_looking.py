@@ -12,6 +12,7 @@ from mtsa.data.source import InputError
 from mtsa.inference.heat_maps import as_json, draw, shown_heads, strongest
 from mtsa.inference.looking import Layer, Look, look
 from mtsa.inference.page import write_page
+from mtsa.inference.sampling import draw_texts
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
@@ -117,6 +118,18 @@ def test_weights_of_a_feature_follow_from_both_kinds(runs):
     torch.testing.assert_close(torch.where(total > 0, product / total, 0.0), tensor)
 
 
+def test_a_layer_tells_the_weights_of_a_feature(runs):
+    (found,) = look(runs["classification"], "the old red dog")
+    (layer,) = found.layers
+    assert layer.pairs() is layer.token2token
+    product = layer.token2token[0, 3] * layer.source2token[0, :, 2]
+    torch.testing.assert_close(layer.pairs(2)[0, 3], product / product.sum())
+    assert layer.pairs(2)[0, 0].abs().sum() == 0  # the first word has nothing before it
+    torch.testing.assert_close(layer.words(2), layer.source2token[..., 2])
+    torch.testing.assert_close(layer.words(), layer.source2token.mean(-1))
+    assert strongest(found, 1, feature=2) != strongest(found, 1)
+
+
 def test_numbers():
     told = as_json(made())
     assert told["layers"][0]["token2token"][0][2] == pytest.approx([0.9, 0.1, 0.0])
@@ -143,7 +156,47 @@ def test_the_command(runs, tmp_path):
         ((places["classification"], "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
         ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
         ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
+        ((places["classification"], "a b", "--feature", 6), "feature 6 is not there; a head of this layer has 5"),
+        ((places["classification"],), "give a sentence, or --sample"),
+        ((places["classification"], "a b", "--sample", 2, "--data", "x"), "not both"),
+        ((places["classification"], "--sample", 2), "--sample and --data go together"),
+        ((places["classification"], "--sample", 2, "--data", "x", "--pair", "b"), "with --sample leave them out"),
+        ((places["classification"], "a b", "--format", "csv"), "--format is that of --data"),
+        ((places["classification"], "--sample", 2, "--data", tmp_path / "none.csv"), "none.csv"),
     ):
         done = call(*arguments)
         assert done.exit_code == 2, (arguments, done.output)
         assert message in done.output
+
+
+def test_random_sentences_of_a_file(runs, tmp_path):
+    texts = [f"number {place} is a red apple" for place in range(30)] + ["short", "long " * 30]
+    rows = "".join(f"{text},fruit\n" for text in texts)
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
+    predictor = runs["classification"]
+    drawn = draw_texts(predictor, str(tmp_path / "a.csv"), 5, 0)
+    assert len(set(drawn)) == 5
+    assert set(drawn) < set(texts[:30])
+    assert drawn == draw_texts(predictor, str(tmp_path / "a.csv"), 5, 0)
+    assert drawn != draw_texts(predictor, str(tmp_path / "a.csv"), 5, 1)
+    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are wanted"):
+        draw_texts(predictor, str(tmp_path / "a.csv"), 31, 0)
+
+
+@pytest.mark.parametrize(("task", "data"), [("pair", "corpus:entailment"), ("srl", "corpus:roles")])
+def test_the_figure_of_the_paper(runs, task, data, tmp_path):
+    """Five sentences, one below the other; of pairs, each side by itself."""
+    command = ["explain", str(runs[task].run.folder), "--sample", "5", "--data", data, "--out", str(tmp_path / "a.svg")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("5 sentences: ")
+    told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["sentences"]
+    assert len(told) == 5
+    assert all(len(one["words"]) >= 4 for one in told)
+    assert (task == "pair") == (told[0]["answer"] == "")
+
+
+def test_sentences_of_a_translator_and_a_tagger(runs, tmp_path):
+    (tmp_path / "a.txt").write_text("".join(f"the old red dog {place}\n" for place in range(6)))
+    for task in ("translation", "tagging"):
+        assert len(draw_texts(runs[task], str(tmp_path / "a.txt"), 3, 0)) == 3

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from . import pairs, tagging
+from . import pairs, serving, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -30,7 +30,8 @@ def sections(records: Path) -> list[str]:
     sections = []
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
-        made = {"nli": _pair_section, "tagging": _tagging_section}.get(record.get("kind", ""), _section)
+        kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section}
+        made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
 
@@ -40,15 +41,17 @@ def _circumstances(record: dict[str, Any], path: Path) -> str:
     return f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}."
 
 
-def _tagging_section(record: dict[str, Any], path: Path) -> str:
-    """What batches bring to a tagger."""
+def _batch_section(record: dict[str, Any], path: Path) -> str:
+    """What batches bring to a tagger, or to requests that come at the same time."""
+    titles = {"tagging": "Tagging in batches", "serving": "Requests to the server at the same time"}
+    told = {"tagging": tagging.lines, "serving": serving.lines}[record["kind"]](record)
     about = ", ".join(f"{key} {value}" for key, value in record["encoder"].items())
     return "\n".join(
         [
-            "## Tagging in batches\n",
+            f"## {titles[record['kind']]}\n",
             _circumstances(record, path),
             f"Task {record['task']}, encoder: {about}; {record['data']}.\n",
-            *(f"- {line}" for line in tagging.lines(record)),
+            *(f"- {line}" for line in told),
             "",
         ]
     )

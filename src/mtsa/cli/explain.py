@@ -4,46 +4,69 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Format
 from .shell import fail, refusing
+
+if TYPE_CHECKING:
+    from mtsa.inference.looking import Look
+    from mtsa.inference.opening import AnyPredictor
 
 
 def explain(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    text: Annotated[str, typer.Argument(help="A sentence.")],
+    text: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
     pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
     predicate: Annotated[int | None, typer.Option(min=1, help="Of roles: the number of the word that is asked about.")] = None,
     layer: Annotated[int | None, typer.Option(min=1, help="Which attention layer is drawn; the last when left out.")] = None,
+    feature: Annotated[int | None, typer.Option(min=1, help="Show the weights of this feature; all when left out.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="How many heads are drawn at most.")] = 4,
     top: Annotated[int, typer.Option(min=0, help="List the strongest pairs of words as text.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all weights as one JSON object, and draw nothing.")] = False,
     features: Annotated[bool, typer.Option("--features", help="With --json: the weights of every feature.")] = False,
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=20, help="Draw so many random sentences of --data, one below the other.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="With --sample: the file, read as in training.")] = None,
+    format: Format = None,
+    seed: Annotated[int, typer.Option(min=0, help="With --sample: which sentences are drawn.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
     from mtsa.inference.heat_maps import as_json as plain
-    from mtsa.inference.heat_maps import draw, strongest
-    from mtsa.inference.looking import look
+    from mtsa.inference.heat_maps import check_feature, draw, strongest
+    from mtsa.inference.looking import look, look_alone
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.page import write_page
+    from mtsa.inference.sampling import draw_texts
 
     if features and not as_json:
         fail("--features goes with --json")
+    if (sample is None) != (data is None):
+        fail("--sample and --data go together: so many sentences of that file")
+    if (text is None) == (sample is None):
+        fail("give a sentence, or --sample with --data; not both")
+    if sample is not None and (pair is not None or predicate is not None):
+        fail("--pair and --predicate belong to a sentence; with --sample leave them out")
+    if format is not None and data is None:
+        fail("--format is that of --data; leave it out")
     with refusing():
         predictor = open_predictor(run)
-        if predictor.run.recipe.paired and pair is None:
-            fail("this model reads pairs; give the second text with --pair")
-        if not predictor.run.recipe.paired and pair is not None:
-            fail("this model reads single texts; leave out --pair")
-        if predicate is not None and not predictor.run.recipe.roles:
-            fail("--predicate is for models of semantic roles; leave it out")
-        found = look(predictor, text, pair, None if predicate is None else predicate - 1)
-        which = -1 if layer is None else layer - 1
+        if text is None:
+            assert sample is not None
+            assert data is not None
+            reading = {} if format is None else {"format": format}
+            found = [look_alone(predictor, one) for one in draw_texts(predictor, data, sample, seed, **reading)]
+        else:
+            _check(predictor, pair, predicate)
+            found = look(predictor, text, pair, None if predicate is None else predicate - 1)
+        which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if which >= len(found[0].layers):
             fail(f"layer {layer} is not there; the model has {len(found[0].layers)}")
+        check_feature(found[0].layers[which], chosen)
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
             return
@@ -51,10 +74,23 @@ def explain(
             if out.suffix.lower() == ".html":
                 write_page(found, out)
             else:
-                draw(found, out, layer=which, most=heads)
+                draw(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
             fail(f"{out}: {error.strerror}; name another file with --out")
-    typer.echo(f"{found[0].answer}: {out}")
+    typer.echo(f"{_said(found, text)}: {out}")
     for one in found if top else ():
-        for times, head, word, other in strongest(one, top, layer=which):
+        for times, head, word, other in strongest(one, top, layer=which, feature=chosen):
             typer.echo(f"{times:6.1f} x  {head:24} {word} -> {other}")
+
+
+def _check(predictor: AnyPredictor, pair: str | None, predicate: int | None) -> None:
+    if predictor.run.recipe.paired and pair is None:
+        fail("this model reads pairs; give the second text with --pair")
+    if not predictor.run.recipe.paired and pair is not None:
+        fail("this model reads single texts; leave out --pair")
+    if predicate is not None and not predictor.run.recipe.roles:
+        fail("--predicate is for models of semantic roles; leave it out")
+
+
+def _said(found: list[Look], text: str | None) -> str:
+    return found[0].answer if text is not None else f"{len(found)} sentences"

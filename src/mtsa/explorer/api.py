@@ -12,8 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-import mtsa
 from mtsa.data.source import InputError
+from mtsa.machine import circumstances
 
 from .gate import LOOPBACK, Gate
 from .limits import Limits
@@ -34,6 +34,8 @@ def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] 
         hosts: names under which it may be asked for; any when empty.
     """
 
+    version = circumstances()["versions"]["mtsa"]
+
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         app.state.line = Line(waiting=limits.waiting, batch=limits.batch)
@@ -42,7 +44,7 @@ def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] 
 
     app = FastAPI(
         title="mtsa",
-        version=mtsa.__version__,
+        version=version,
         description="Models with multi-mask tensorized self-attention: their answers, and what they looked at.",
         docs_url=None,
         redoc_url=None,
@@ -84,7 +86,7 @@ def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] 
     @app.get("/health", operation_id="health")
     async def health() -> Health:
         """Whether the server is there, and what it serves."""
-        return Health(status="ok", version=mtsa.__version__, models=list(models))
+        return Health(status="ok", version=version, models=list(models))
 
     @app.get("/api/models", operation_id="models")
     async def list_models() -> list[ModelFacts]:

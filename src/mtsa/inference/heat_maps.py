@@ -14,19 +14,21 @@ from torch import Tensor
 from mtsa.data.source import InputError
 from mtsa.files import replacing
 
-from .looking import Look
+from .looking import Layer, Look
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers
 
 
-def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4) -> None:
+def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> None:
     """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
+
+    With a feature, the weights of a head are those of that feature alone.
 
     A cell of a head shows a weight against the even share of its row: 1 where a word looks at all words it may look at alike.
 
     Raises:
-        InputError: an ending that cannot be drawn, or a layer that is not there.
+        InputError: an ending that cannot be drawn, or a layer or feature that is not there.
     """
     import matplotlib
 
@@ -38,6 +40,7 @@ def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4) -
     count = len(looks[0].layers)
     if not -count <= layer < count:
         raise InputError(f"layer {layer + 1} is not there; the model has {count}")
+    check_feature(looks[0].layers[layer], feature)
     heads = shown_heads(looks[0].layers[layer].heads, most)
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in looks]
     width = max(sizes) * (len(heads) + 1) + 0.8
@@ -45,7 +48,7 @@ def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4) -
     parts = figure.subfigures(len(looks), 1, squeeze=False, height_ratios=[size + 2.2 for size in sizes])[:, 0]
     with matplotlib.rc_context({"svg.fonttype": "path"}):  # readable wherever it is opened
         for part, one, size in zip(parts, looks, sizes, strict=True):
-            _sentence(part, one, layer, heads, size)
+            _sentence(part, one, layer, heads, size, feature)
         with replacing(path) as partial:
             figure.savefig(partial, dpi=120, format=path.suffix.lower()[1:])
     pyplot.close(figure)
@@ -64,12 +67,23 @@ def shown_heads(masks: Sequence[str], most: int) -> list[int]:
     return sorted(taken)
 
 
-def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float) -> None:
+def check_feature(layer: Layer, feature: int | None) -> None:
+    """Refuse a feature that a head does not have.
+
+    Raises:
+        InputError: it is not there.
+    """
+    count = layer.source2token.shape[-1]
+    if feature is not None and not 0 <= feature < count:
+        raise InputError(f"feature {feature + 1} is not there; a head of this layer has {count}")
+
+
+def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float, feature: int | None) -> None:
     found = one.layers[layer]
     rows = 1 if one.pooling is None else 2
     grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
     letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words))))
-    relative = found.token2token * (found.token2token > 0).sum(-1, keepdim=True)  # [H, N, N]
+    relative = _times_even(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
     for column, head in enumerate(heads):
@@ -84,17 +98,18 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float)
         axes.set_xlabel("... looks at", fontsize=8)
         drawn.append(axes)
     figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
-    mean = found.source2token.mean(-1) * len(one.words)  # [H, N]
+    own = found.words(feature) * len(one.words)  # [H, N]
     axes = figure.add_subplot(grid[0, len(heads)])
-    image = axes.imshow(mean[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(mean.max())), aspect="auto")
+    image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
     axes.set_xticks(range(len(heads)), [str(head + 1) for head in heads], fontsize=8)
     axes.set_yticks(range(len(one.words)), _names(one.words), fontsize=letters, parse_math=False)
     axes.set_title("source2token", fontsize=9)
-    axes.set_xlabel("head (mean over its features)", fontsize=8)
+    axes.set_xlabel("head (mean over its features)" if feature is None else f"head (feature {feature + 1})", fontsize=8)
     figure.colorbar(image, ax=axes, shrink=0.7)
     if one.pooling is not None:
         _bars(figure.add_subplot(grid[1, :]), one.pooling, one.words, letters)
-    figure.suptitle(one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}...", fontsize=10, parse_math=False)
+    if one.answer:
+        figure.suptitle(one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}...", fontsize=10, parse_math=False)
 
 
 def _bars(axes: Any, pooling: Tensor, words: list[str], letters: float) -> None:
@@ -125,10 +140,15 @@ def as_json(one: Look, *, features: bool = False) -> dict[str, Any]:
     return {"words": one.words, "answer": one.answer, "layers": layers, "pooling": pooling}
 
 
-def strongest(one: Look, count: int, *, layer: int = -1) -> list[tuple[float, str, str, str]]:
+def _times_even(weights: Tensor) -> Tensor:
+    """Weights against the even share of those in their row that are not 0."""
+    return weights * (weights > 0).sum(-1, keepdim=True)
+
+
+def strongest(one: Look, count: int, *, layer: int = -1, feature: int | None = None) -> list[tuple[float, str, str, str]]:
     """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
     found = one.layers[layer]
-    relative = found.token2token * (found.token2token > 0).sum(-1, keepdim=True)
+    relative = _times_even(found.pairs(feature))
     alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
     relative = relative.masked_fill(alone[..., None], 0.0)
     values, places = relative.flatten().topk(min(count, relative.numel()))

@@ -39,6 +39,18 @@ class Layer:
     token2token: Tensor  # [H, N, N]: row: the word that looks; each row sums to 1 over the words it may look at, or is 0
     source2token: Tensor  # [H, N, D]: for each feature, sums to 1 over the words
 
+    def pairs(self, feature: int | None = None) -> Tensor:
+        """Where each word looks, [H, N, N]: in all, or for one feature: both kinds of weights multiplied, and shared out."""
+        if feature is None:
+            return self.token2token
+        product = self.token2token * self.source2token[:, None, :, feature]
+        total = product.sum(-1, keepdim=True)
+        return torch.where(total > 0, product / total.clamp_min(torch.finfo(total.dtype).tiny), 0.0)
+
+    def words(self, feature: int | None = None) -> Tensor:
+        """What a head takes from each word by itself, [H, N]: in the mean of the features, or for one."""
+        return self.source2token.mean(-1) if feature is None else self.source2token[..., feature]
+
 
 @dataclass(frozen=True)
 class Look:
@@ -76,6 +88,17 @@ def look(predictor: AnyPredictor, text: str, pair: str | None = None, predicate:
     encoder = predictor.model.get_encoder()
     inputs = {"input_ids": torch.tensor([ids.ids]), "attention_mask": torch.ones(1, len(ids.ids), dtype=torch.long)}
     return [_watched(predictor, encoder, inputs, pieces, predictor.predict([text])[0])]
+
+
+def look_alone(predictor: AnyPredictor, text: str) -> Look:
+    """Watch a model while it reads one text by itself; one of pairs says nothing then.
+
+    Raises:
+        InputError: a model without tensorized attention, or a text without words.
+    """
+    if isinstance(predictor, Predictor) and predictor.run.recipe.paired:
+        return _sentence(predictor, text, "")
+    return look(predictor, text)[0]
 
 
 def _sentence(predictor: Predictor, text: str, said: str) -> Look:
