@@ -72,8 +72,8 @@ BACKENDS: dict[str, Backend] = {
     )
 }  # fmt: skip
 
-EXPORT = Backend("export", exportable.attend, ("any",), FLOATS, _ANY_SCALE, ("any",), False, "N x M x 16",
-                 "the definition in slices of features, without a branch on data", factored=False)  # fmt: skip
+EXPORT = Backend("export", exportable.attend, ("any",), FLOATS, _ANY_SCALE, ("any",), False, "N x M",
+                 "Algorithm 1, or, as the graph itself chooses, the definition", factored=False)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _automatic(problem: Problem, device: str, lengths: tuple[int, int], needs_gr
     if torch.compiler.is_exporting():
         if problem.dropout_p > 0:
             raise ValueError("dropout_p is not 0 while exporting; call model.eval() before torch.export")
-        return Choice(EXPORT, "a model under export must not branch on data")
+        return Choice(EXPORT, "under export every choice that depends on numbers must be in the graph")
     if device == "cuda" and problem.dropout_p == 0 and problem.compute_dtype == torch.float32:
         if problem.pairwise == "identity" and problem.masks.full and problem.keep is None:
             return Choice(BACKENDS["sdpa"], "identity scores without a mask are one fused softmax kernel")

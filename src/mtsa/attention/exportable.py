@@ -1,8 +1,9 @@
-"""Tensorized attention without a branch on data, for `torch.export` and ONNX.
+"""Tensorized attention for `torch.export` and ONNX: one graph for every batch size and length.
 
-The definition, a few features at a time: the whole exponent of all pairs for a slice of features, its maximum taken off.
-Nothing can underflow, so there is nothing to look at and decide. It costs N x M x D exponentials, as the definition does,
-but holds only N x M x `_FEATURES` of them.
+The fast path first: two matrix products of exponentials whose maxima were taken off apart, for pairs and for features. Where
+the sum of some row cannot be trusted, as with opposed gaps, the graph itself (`torch.cond`, ONNX `If`) turns to the definition:
+the whole exponent for a slice of features at a time, its maximum taken off, where nothing can underflow. That costs N x M x D
+exponentials, and hardly ever happens.
 
 Letters: B batch, H heads, N queries, M keys, D head width.
 """
@@ -16,20 +17,41 @@ from torch import Tensor
 
 from .problem import Problem
 from .reference import token_exponent
+from .rescue import TINY
 
 _FEATURES = 16
 
 
 def attend(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
-    """Tensorized attention, branch-free: [B, H, N, D]."""
+    """Tensorized attention without a branch outside the graph: [B, H, N, D]."""
     q, k, v, s = problem.ready(q, k, v, s)
-    exponent = token_exponent(problem, q, k)[..., None]  # [B, H, N, M, 1]
+    exponent = token_exponent(problem, q, k)  # [B, H, N, M]
+    real = s if problem.keep is None else s.masked_fill(~problem.keep[:, None, :, None], -math.inf)
+    pair = torch.exp(exponent - _finite(exponent.amax(3, keepdim=True)))  # 0 throughout an empty row
+    source = torch.exp(real - _finite(real.amax(2, keepdim=True)))  # [B, H, M, D]
+    total = pair @ source  # [B, H, N, D]
+    empty = (pair.amax(3, keepdim=True) == 0.0).expand_as(total)
+    fast = ((pair @ (source * v)) / total.masked_fill(empty, 1.0)).to(problem.dtype)
+    doubtful = ((total < TINY) & ~empty).any()
+    chosen: Tensor = torch.cond(doubtful, _definition, _as_found, (exponent, v, s, fast))
+    return chosen
+
+
+def _as_found(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
+    return fast.clone()
+
+
+def _definition(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
     parts = []
     for start in range(0, v.shape[3], _FEATURES):
         features = slice(start, start + _FEATURES)
-        whole = exponent + s[:, :, None, :, features]  # [B, H, N, M, f]
-        highest = whole.amax(3, keepdim=True)
-        weight = torch.exp(whole - highest.masked_fill(highest == -math.inf, 0.0))
+        whole = exponent[..., None] + s[:, :, None, :, features]  # [B, H, N, M, f]
+        weight = torch.exp(whole - _finite(whole.amax(3, keepdim=True)))
         total = weight.sum(3)  # [B, H, N, f]; at least 1 unless the row is empty
         parts.append((weight * v[:, :, None, :, features]).sum(3) / total.masked_fill(total == 0.0, 1.0))
-    return torch.cat(parts, -1).to(problem.dtype)
+    return torch.cat(parts, -1).to(fast.dtype).reshape(fast.shape)
+
+
+def _finite(highest: Tensor) -> Tensor:
+    """A maximum to take off: 0 where there is none."""
+    return highest.masked_fill(highest == -math.inf, 0.0)
