@@ -1,7 +1,7 @@
 """Tensorized attention for `torch.export` and ONNX: one graph for every batch size and length.
 
 The fast path first: two matrix products of exponentials whose maxima were taken off apart, for pairs and for features. Where
-the sum of some row cannot be trusted, as with opposed gaps, the graph itself (`torch.cond`, ONNX `If`) turns to the definition:
+the sum of some row cannot be trusted, as with opposed gaps, the graph itself (`torch.cond`, ONNX `If`) takes the definition:
 the whole exponent for a slice of features at a time, its maximum taken off, where nothing can underflow. That costs N x M x D
 exponentials, and hardly ever happens.
 
@@ -34,11 +34,11 @@ def attend(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tens
     fast = ((pair @ (source * v)) / total.masked_fill(empty, 1.0)).to(problem.dtype)
     doubtful = ((total < TINY) & ~empty).any()
     chosen: Tensor = torch.cond(doubtful, _definition, _as_found, (exponent, v, s, fast))
-    return chosen
+    return chosen.reshape(fast.shape)
 
 
 def _as_found(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
-    return fast.clone()
+    return fast.clone().reshape(-1)  # flat, so that the sizes of both ways are seen to be the same
 
 
 def _definition(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def _definition(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
         weight = torch.exp(whole - _finite(whole.amax(3, keepdim=True)))
         total = weight.sum(3)  # [B, H, N, f]; at least 1 unless the row is empty
         parts.append((weight * v[:, :, None, :, features]).sum(3) / total.masked_fill(total == 0.0, 1.0))
-    return torch.cat(parts, -1).to(fast.dtype).reshape(fast.shape)
+    return torch.cat(parts, -1).to(fast.dtype).reshape(-1)
 
 
 def _finite(highest: Tensor) -> Tensor:

@@ -21,9 +21,11 @@ def in_double(problem: Problem, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> b
     """Whether this call is to be computed in float64: float32 on a CPU, a named scale function, small, and large numbers."""
     if problem.dtype != torch.float32 or q.device.type != "cpu" or scales.kind(problem.pairwise) == "callable":
         return False
+    if torch.compiler.is_exporting() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False  # nor where the numbers are not there yet, or a transform of torch.func hides them
     cells = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] * max(q.shape[3], v.shape[3])
-    if cells > _MOST or torch.compiler.is_exporting() or torch._C._functorch.peek_interpreter_stack() is not None:
-        return False  # nor where a transform of torch.func hides the numbers
+    if cells > _MOST:
+        return False
     q, k, v, s = (tensor.detach() for tensor in (q, k, v, s))
     if problem.keep is not None:  # what stands at padded keys is nobody's concern
         k, v, s = (tensor.masked_fill(~problem.keep[:, None, :, None], 0.0) for tensor in (k, v, s))

@@ -18,7 +18,13 @@ def _identity(score: Tensor) -> Tensor:
     return score
 
 
-SCALES: dict[str, Callable[[Tensor], Tensor]] = {"logsigmoid": F.logsigmoid, "identity": _identity}
+def _logsigmoid(score: Tensor) -> Tensor:
+    if torch.compiler.is_exporting():  # ONNX would take the logarithm of a sigmoid that has become 0
+        return score.clamp(max=0.0) - torch.log1p(torch.exp(-score.abs()))
+    return F.logsigmoid(score)
+
+
+SCALES: dict[str, Callable[[Tensor], Tensor]] = {"logsigmoid": _logsigmoid, "identity": _identity}
 
 
 def scale_function(scale: Any, role: str) -> Callable[[Tensor], Tensor]:

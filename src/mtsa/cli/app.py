@@ -10,6 +10,7 @@ import typer
 from .bench import bench
 from .data import data
 from .explain import explain
+from .export import export
 from .lists import add_lists
 from .pretrain import pretrain
 from .score import score
@@ -27,6 +28,7 @@ app = typer.Typer(
 add_work(app)
 add_lists(app)
 app.command()(explain)
+app.command()(export)
 app.command()(pretrain)
 app.command()(serve)
 app.add_typer(data, name="data")

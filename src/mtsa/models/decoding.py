@@ -25,12 +25,17 @@ class Decoder:
         after = torch.tensor([[may_follow(before, tag) for tag in tags] for before in tags])  # [T before, T]
         assert self.first.any()
         assert after.any(1).all()
+        self.after = after
         self.choosy = (~after.all(0)).nonzero()[:, 0]  # [R]: tags that may not stand after every other
         allowed = [after[:, tag].nonzero()[:, 0].tolist() for tag in self.choosy.tolist()]
         assert all(allowed)
         most = max(map(len, allowed), default=1)
         filled = [ways + [ways[-1]] * (most - len(ways)) for ways in allowed]
         self.before = torch.tensor(filled, dtype=torch.long).view(-1, most)  # [R, K]: what they may stand after
+
+    def allowed(self) -> tuple[list[bool], list[list[bool]]]:
+        """Which tags may begin, and which may stand after which: [T], [T before][T]."""
+        return self.first.tolist(), self.after.tolist()
 
     @torch.no_grad()
     def decode(self, scores: Tensor, keep: Tensor) -> list[list[int]]:

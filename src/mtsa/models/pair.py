@@ -93,13 +93,16 @@ class MtsaForSequencePairClassification(SentenceModel):
             input_ids, keep, pair_ids, other = split(input_ids, keep, token_type_ids)
         else:
             other = real(pair_ids, pair_mask)
+        if torch.compiler.is_exporting():  # each side for itself: no size in the graph is the larger of two
+            sides = (self.sentences(input_ids, keep).vectors, self.sentences(pair_ids, other).vectors)
+            return self.answer(self.head(*sides), labels, None, return_dict)
         read = self._read(*stacked(input_ids, keep, pair_ids, other), labels is not None and self.config.language > 0)
         first, second = read.vectors.chunk(2)  # [B, D] each
         return self.answer(self.head(first, second), labels, read.language, return_dict)
 
     def _read(self, ids: Tensor, keep: Tensor, language: bool) -> Sentences:
         """All sentences, first ones before second ones: the short ones apart from the long, so that little is padding."""
-        if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        if torch.compiler.is_compiling():
             return self.sentences(ids, keep, language=language)
         lost: list[Tensor] = []
 

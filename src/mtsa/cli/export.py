@@ -1,0 +1,75 @@
+"""`mtsa export`: a model that runs without this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .shell import fail, refusing
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    to: Annotated[str, typer.Option(help="onnx or torch.")] = "onnx",
+    check: Annotated[str | None, typer.Option(help="Texts to compare answers and speed on; of sentence models.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1000,
+    int8: Annotated[bool, typer.Option("--int8", help="With onnx: write the linear layers in 8 bits too.")] = False,
+) -> None:
+    """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
+    from mtsa.files import write_json
+    from mtsa.inference import parity
+    from mtsa.inference.export import FORMS, quantized
+    from mtsa.inference.export import export as write
+    from mtsa.inference.opening import open_predictor
+    from mtsa.inference.predictor import Predictor
+    from mtsa.names import nearest
+
+    if to not in FORMS:
+        fail(f'--to "{to}" is unknown; {nearest(to, FORMS)}')
+    if int8 and to != "onnx":
+        fail("--int8 goes with --to onnx")
+    if to == "onnx":
+        try:
+            import onnxruntime  # noqa: F401
+            import onnxscript  # noqa: F401
+        except ImportError:
+            fail("onnx needs packages that are not installed; install them with: pip install 'mtsa[export]'")
+    with refusing():
+        predictor = open_predictor(run)
+        if check is not None and not isinstance(predictor, Predictor):
+            fail("--check is for classifiers and pair models; leave it out")
+        parts = write(predictor, to, out)
+        graph = parity.open_graph(out, to)
+        report: dict[str, Any] = {
+            **parity.report_head(),
+            "form": to,
+            "lengths": parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor)),
+            "opposed gaps": parity.opposed_gaps(to, out),
+        }
+        if isinstance(predictor, Predictor) and check is not None:
+            report["texts"] = parity.on_texts(predictor, parts, graph, check, most)
+        if int8:
+            small = quantized(out)
+            report["bytes"] = {path.name: path.stat().st_size for path in (out / "model.onnx", small)}
+            if isinstance(predictor, Predictor) and check is not None:
+                report["int8"] = parity.on_texts(predictor, parts, parity.open_graph(out, to, small.name), check, most)
+        write_json(out / "parity.json", report)
+    for line in parity.lines(report):
+        typer.echo(line)
+    worst = max(row["apart"] for row in report["lengths"])
+    if not worst <= parity.MOST_APART:
+        typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"written: {out} (python {out / 'run.py'} ...)")
+
+
+def _longest(predictor: Any) -> int:
+    pretrained = getattr(predictor.model.config, "pretrained", None)
+    if pretrained is None:
+        return 0
+    from mtsa.models.pretrained import longest_text, plain_config
+
+    return longest_text(plain_config(pretrained)) or 0

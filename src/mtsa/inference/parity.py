@@ -1,0 +1,226 @@
+"""Does an exported model say what the model says? Random rows of several lengths, opposed gaps, and real texts, timed.
+
+Letters: B batch, N tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from mtsa.attention.function import tensorized_attention
+from mtsa.data import readers
+from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.examples import Example
+from mtsa.data.source import InputError
+from mtsa.machine import circumstances
+
+from .export import FILES, Parts, silence
+from .predictor import Predictor
+
+LENGTHS = (1, 31, 32, 33, 200, 512)
+MOST_APART = 1e-4  # of two probabilities
+_GAPS = 9  # words of the case with opposed gaps
+
+Graph = Callable[..., Sequence[Any]]
+"""An exported model: arrays in the order of its inputs -> arrays."""
+
+
+def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
+    """An exported graph, ready to be asked."""
+    path = folder / (file or FILES[form])
+    if form == "torch":
+        module = torch.export.load(path).module()
+        return lambda *arrays: [out.numpy() for out in module(*map(torch.from_numpy, arrays))]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def by_length(parts: Parts, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
+    """The largest difference at each length, alone and among shorter sentences.
+
+    Args:
+        parts: the model.
+        graph: its export.
+        words: kinds of words, from which rows are drawn.
+        longest: what the model can read; 0: anything.
+    """
+    rows = []
+    generator = torch.Generator().manual_seed(0)
+    for length in LENGTHS:
+        if longest and length > longest:
+            continue
+        apart = 0.0
+        for batch in (1, 3):
+            ids = torch.randint(1, words, (batch, length), generator=generator)
+            real = torch.ones_like(ids)
+            real[1:, max(1, length // 2) :] = 0
+            ids = ids * real
+            flags = torch.zeros_like(ids).index_fill_(1, torch.tensor(length // 2), 1)
+            given = {
+                "input_ids": ids,
+                "attention_mask": real,
+                "predicates": flags,
+                "pair_ids": ids.flip(0),
+                "pair_mask": real.flip(0),
+            }
+            arrays = [given[name] for name in parts.whole.inputs]
+            apart = max(apart, _apart(parts.whole, graph, arrays, real))
+        rows.append({"length": length, "apart": apart})
+    return rows
+
+
+@torch.no_grad()
+def _apart(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], real: Tensor) -> float:
+    largest = 0.0
+    for one, other in zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True):
+        found = torch.from_numpy(np.asarray(other))
+        if one.dim() == 3 or (one.dim() == 2 and one.shape == real.shape and one.shape[1] > 1 and len(arrays) == 3):
+            one, found = one[real.bool()], found[real.bool()]  # what is said of padding is nobody's business
+        largest = max(largest, float((one - found).abs().max()))
+    return largest
+
+
+class _Attention(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+        out: Tensor = tensorized_attention(q, k, v, s, masks="full, forward", scale=1.0)
+        return out
+
+
+@torch.no_grad()
+def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
+    """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
+
+    One key has a source score of 120 and a token score of -240, the others 0 and 0. The figures are the largest differences
+    from the definition in double precision, of the export and of this package.
+    """
+    generator = torch.Generator().manual_seed(0)
+    q, k, s = torch.ones(1, 2, _GAPS, 1), torch.zeros(1, 2, _GAPS, 1), torch.zeros(1, 2, _GAPS, 5)
+    v = torch.randn(1, 2, _GAPS, 5, generator=generator)
+    k[:, :, 0], s[:, :, 0] = -240.0, 120.0
+    inputs = (q, k, v, s)
+    length = Dim("length", min=1, max=4096)
+    path = folder / f"gaps{Path(FILES[form]).suffix}"
+    with silence():
+        program = torch.export.export(_Attention(), inputs, dynamic_shapes=({2: length},) * 4)
+        if form == "onnx":
+            made = torch.onnx.export(program, input_names=["q", "k", "v", "s"], dynamo=True)
+            assert made is not None
+            made.save(path)
+        else:
+            torch.export.save(program, path)
+    graph = open_graph(folder, form, path.name)
+    wanted = tensorized_attention(*(one.double() for one in inputs), masks="full, forward", scale=1.0, backend="reference")
+    found = torch.from_numpy(np.asarray(graph(*(one.numpy() for one in inputs))[0])).double()
+    own = tensorized_attention(*inputs, masks="full, forward", scale=1.0).double()
+    for beside in folder.glob(f"{path.name}*"):
+        beside.unlink()
+    return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
+
+
+def on_texts(predictor: Predictor, parts: Parts, graph: Graph, data: str, most: int) -> dict[str, Any]:
+    """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
+
+    Raises:
+        InputError: bad data.
+    """
+    examples = _examples(predictor, data)[:most]
+    if not examples:
+        raise InputError(f"{data} holds no texts")
+    asked: list[Any] = [one.text if one.pair is None else (one.text, one.pair) for one in examples]
+    part = predictor.part(asked)
+    lengths = [max(map(len, both)) for both in zip(part.rows, part.pairs or part.rows, strict=True)]
+    report: dict[str, Any] = {"data": Path(data).name, "texts": len(examples)}
+    eager = lambda *arrays: [out.numpy() for out in parts.whole(*map(torch.from_numpy, arrays))]  # noqa: E731
+    answers: dict[str, np.ndarray[Any, Any]] = {}
+    for way, tokens, limit in (("batches", 4096, 64), ("one at a time", 0, 1)):
+        batches = list(sorted_batches(lengths, tokens=tokens or 10**9, most=limit))
+        fed = [_fed(part.rows, part.pairs, batch) for batch in batches]
+        seconds = {"model": math.inf, "export": math.inf}
+        for _ in range(3):
+            for name, call in (("model", eager), ("export", graph)):
+                answers[name], spent = _timed(call, fed, batches, len(examples))
+                seconds[name] = min(seconds[name], spent)
+        report[way] = {**seconds, "ratio": seconds["model"] / seconds["export"]}
+    report["apart"] = float(np.abs(answers["model"] - answers["export"]).max())
+    if predictor.labels:
+        report["same labels"] = int((answers["model"].argmax(1) == answers["export"].argmax(1)).sum())
+        known = [predictor.labels.index(one.label) if one.label in predictor.labels else -1 for one in examples]
+        if all(label >= 0 for label in known):
+            report["accuracy"] = {name: float((found.argmax(1) == known).mean()) for name, found in answers.items()}
+    return report
+
+
+def _examples(predictor: Predictor, data: str) -> list[Example]:
+    """With their labels, where there are some."""
+    path, layout = predictor.source(data)
+    try:
+        return readers.read(path, layout, number=not predictor.labels, paired=predictor.run.recipe.paired).items
+    except InputError:
+        return list(predictor.examples(data))
+
+
+def _fed(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None, batch: Sequence[int]) -> list[Any]:
+    inputs = tensors([rows[number] for number in batch], None if pairs is None else [pairs[number] for number in batch])
+    return [value.numpy() for value in inputs.values()]
+
+
+@torch.inference_mode()
+def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], count: int) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    found = [np.asarray(call(*arrays)[0]) for arrays in fed]
+    spent = time.perf_counter() - begun
+    answers = np.zeros((count, found[0].shape[1]), dtype=np.float32)
+    for batch, part in zip(batches, found, strict=True):
+        answers[list(batch)] = part
+    return answers, spent
+
+
+def report_head() -> dict[str, Any]:
+    """Where it was measured."""
+    return {**circumstances(), "kind": "export"}
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """What the report says."""
+    told = ["length  largest difference"]
+    told += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
+    gaps = report["opposed gaps"]
+    told.append(f"opposed gaps: {gaps['export']:.1e} from the definition (this package: {gaps['package']:.1e})")
+    for name in ("texts", "int8"):
+        if name in report:
+            told += _text_lines(report[name], "" if name == "texts" else "int8: ")
+    if "bytes" in report:
+        told.append("bytes: " + json.dumps(report["bytes"]))
+    return told
+
+
+def _text_lines(found: dict[str, Any], before: str) -> list[str]:
+    told = []
+    if "same labels" in found:
+        told.append(
+            f"{before}{found['same labels']:,} of {found['texts']:,} labels the same; differences up to {found['apart']:.1e}"
+        )
+    if "accuracy" in found:
+        told.append(f"{before}accuracy {found['accuracy']['export']:.4f} (the model: {found['accuracy']['model']:.4f})")
+    for way in ("batches", "one at a time"):
+        one = found[way]
+        told.append(
+            f"{before}{way}: {one['ratio']:.2f} times as quick as the model ({one['export']:.2f} s, {one['model']:.2f} s)"
+        )
+    return told
