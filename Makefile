@@ -30,7 +30,7 @@ test: lint
 
 test-all: lint
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]'
-	@command -v chromium > /dev/null || apt-get install --yes --quiet chromium > /dev/null || echo "no Chromium could be installed: the tests of the page will be skipped"
+	@command -v chromium chromium-browser google-chrome > /dev/null || apt-get install --yes --quiet chromium || echo "no Chromium could be installed: the tests of the page will be skipped"
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 from mtsa.explorer.api import build_app
@@ -77,8 +78,11 @@ def test_weights_are_those_of_the_definition(client, runs, task):
                 assert sum(not any(row) for row in rows) == 1  # the first word has none before it, the last none after
             for words in layer["source2token"]:
                 assert [sum(column) for column in zip(*words, strict=True)] == pytest.approx([1.0] * len(words[0]), abs=1e-5)
-            flat = [value for rows in layer["token2token"] for row in rows for value in row]
-            assert flat == pytest.approx(own.token2token.flatten().tolist(), abs=1e-6)
+            for name in ("token2token", "source2token"):
+                torch.testing.assert_close(torch.tensor(layer[name]), getattr(own, name), rtol=1e-6, atol=0)
+        assert (one["pooling"] is None) == (other.pooling is None)
+        if other.pooling is not None:
+            torch.testing.assert_close(torch.tensor(one["pooling"]), other.pooling, rtol=1e-6, atol=0)
 
 
 def test_facts_and_health(client, runs):
@@ -101,17 +105,17 @@ def test_facts_and_health(client, runs):
         ({"model": "nobody", "questions": [{"text": "a"}]}, 'no model "nobody"; there is classification, pair'),
         ({"questions": [{"text": "a", "predicate": 0}]}, "labels no semantic roles"),
         ({"model": "srl", "questions": [{"text": "a b", "predicate": 2}]}, "the text has 2 words, from place 0"),
-        ({"model": "srl", "questions": [{"text": "a b", "predicate": -1}]}, "questions.0.predicate: "),
-        ({"questions": []}, "questions: "),
-        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, "questions: "),
-        ({"questions": [{"text": "a" * (CHARACTERS + 1)}]}, "questions.0.text: "),
-        ({"questions": [{"text": 7}]}, "questions.0.text: "),
-        ({"questions": [{"text": None}]}, "questions.0.text: "),
-        ({"questions": [{"text": "a", "texd": "b"}]}, "questions.0.texd: "),
-        ({"questions": ["a"]}, "questions.0: "),
-        ({}, "questions: "),
-        ([], "the body: "),
-        ({"questions": [{"text": "a \ud800"}]}, "questions.0.text: Input should be a valid string"),
+        ({"model": "srl", "questions": [{"text": "a b", "predicate": -1}]}, 'question 1: "predicate" must be at least 0'),
+        ({"questions": []}, '"questions" must hold at least 1'),
+        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, '"questions" holds more than 256'),
+        ({"questions": [{"text": "a" * (CHARACTERS + 1)}]}, 'question 1: "text" has more than 10,000 characters'),
+        ({"questions": [{"text": "a"}, {"text": 7}]}, 'question 2: "text" must be a text'),
+        ({"questions": [{"text": None}]}, 'question 1: "text" must be a text'),
+        ({"questions": [{"text": "a", "texd": "b"}]}, 'question 1: "texd" is unknown'),
+        ({"questions": ["a"]}, "question 1 must be an object"),
+        ({}, '"questions" is missing'),
+        ([], "the body must be an object"),
+        ({"questions": [{"text": "a \ud800"}]}, "must be a text of whole characters"),
     ],
 )
 def test_bad_questions_get_one_sentence(client, body, message):
@@ -129,11 +133,26 @@ def test_texts_without_words(client):
     assert "holds no words" in refusal(client.post("/api/look", json={"question": {"text": "  "}}), 422)
 
 
-def test_long_texts_are_answered_but_not_looked_at(client):
-    text = "red " * 2000
-    assert ask(client, "classification", {"text": text}).status_code == 200
-    told = refusal(client.post("/api/look", json={"question": {"text": text}}), 422)
-    assert told == "the text has 2000 words; weights are shown for texts of at most 128"
+@pytest.mark.parametrize("text", ["red " * 1000, "!" * 1000])
+@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "srl", "translation"])
+def test_long_texts_are_not_looked_at(client, task, text):
+    question = {"text": "a"} | ({"pair": text} if task == "pair" else {"text": text})
+    told = refusal(client.post("/api/look", json={"model": task, "question": question}), 422)
+    assert "weights are shown for texts of at most 128" in told
+
+
+def test_long_texts_are_answered(client):
+    assert ask(client, "classification", {"text": "red " * 2000}).status_code == 200
+
+
+def test_roles_are_looked_at_one_predicate_at_a_time(client, runs):
+    text = "the dog ran home and the cat slept there"
+    (answer,) = ask(client, "srl", {"text": text}).json()["answers"]
+    found = client.post("/api/look", json={"model": "srl", "question": {"text": text, "predicate": 2}}).json()["sentences"][0]
+    assert found["predicate"] == 2
+    assert found["predicates"] == [2]
+    first = client.post("/api/look", json={"model": "srl", "question": {"text": text}}).json()["sentences"][0]
+    assert first.get("predicates", []) == [frame["predicate"] for frame in answer["frames"]]
 
 
 def test_bodies_that_are_none(client):
@@ -144,13 +163,45 @@ def test_bodies_that_are_none(client):
     assert "content-type" in refusal(client.post("/api/predict", content=b"{}"), 415)
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_is_read(runs):
+def test_a_body_that_is_too_long_is_refused(runs):
     with client_of(runs, Limits(body=100)) as client:
         head = {"content-type": "application/json"}
         assert "at most 100 bytes" in refusal(client.post("/api/predict", content=b" " * 101, headers=head), 413)
         pieces = (b" " * 60 for _ in range(3))  # sent without a length
         assert "at most 100 bytes" in refusal(client.post("/api/predict", content=pieces, headers=head), 413)
         assert client.post("/api/predict", json={"questions": [{"text": "a"}]}).status_code == 200
+
+
+def test_a_body_that_does_not_arrive(runs):
+    import anyio
+
+    from mtsa.explorer.gate import Gate
+
+    sent = []
+
+    async def never():
+        await anyio.sleep(10)
+
+    async def note(message):
+        sent.append(message)
+
+    head = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/predict", "headers": head}
+    anyio.run(Gate(None, limits=Limits(seconds=0.1)), scope, never, note)
+    assert sent[0]["status"] == 408
+
+
+def test_a_body_that_is_announced_too_long_is_not_read(runs):
+    with client_of(runs, Limits(body=100)) as client:
+        head = {"content-type": "application/json", "content-length": "5000000"}
+        assert "at most 100 bytes" in refusal(client.post("/api/predict", content=b"", headers=head), 413)
+
+
+def test_an_error_is_short(client):
+    body = {"questions": [{"text": "a", "x" * 50_000: 1}]}
+    assert len(refusal(client.post("/api/predict", json=body), 422)) < 200
+    body = {"model": "srl", "questions": [{"text": "a", "predicate": 10**4000}]}
+    assert len(client.post("/api/predict", json=body).text) < 300
 
 
 def test_a_deep_body_breaks_nothing(client):
@@ -169,10 +220,14 @@ def test_nothing_else_is_reached(client, path):
 def test_other_methods(client):
     assert refusal(client.get("/api/predict"), 405)
     assert refusal(client.delete("/health"), 405)
+    assert client.head("/").status_code == client.head("/health").status_code == 200
+    assert client.post("/nothing", content=b"x").status_code == 404
 
 
 def test_other_host_names_are_refused(client, runs):
     """A page elsewhere whose name points to this machine gets nothing."""
+    for host in ("localhost:80@evil.example", "localhost.evil.example", "[::1", ""):
+        assert client.get("/health", headers={"host": host}).status_code == 400
     told = refusal(client.get("/api/models", headers={"host": "evil.example"}), 400)
     assert "localhost" in told
     for host in ("127.0.0.1:8000", "localhost:1", "[::1]:8000"):
@@ -207,7 +262,7 @@ def test_no_room(runs):
     with client_of(runs, Limits(waiting=3)) as client:
         response = ask(client, "classification", *([{"text": "a"}] * 4))
         assert "ask again" in refusal(response, 503)
-        assert response.headers["retry-after"] == "1"
+        assert response.headers["retry-after"] == "5"
 
 
 def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
@@ -217,7 +272,9 @@ def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
     slow = Slow(Served("slow", runs["classification"]), fails)
     app = build_app({"slow": slow}, Limits())
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
-        assert "secret" not in refusal(ask(client, "slow", {"text": "a"}), 500)
+        response = ask(client, "slow", {"text": "a"})
+        assert "secret" not in refusal(response, 500)
+        assert response.headers["x-content-type-options"] == "nosniff"
     assert "secret/path" in caplog.text
 
 

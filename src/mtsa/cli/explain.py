@@ -36,12 +36,13 @@ def explain(
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
-    from mtsa.inference.heat_maps import as_json as plain
-    from mtsa.inference.heat_maps import check_feature, draw, strongest
+    from mtsa.inference.heat_maps import check_feature, draw, shown_heads
     from mtsa.inference.looking import look, look_alone
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.page import write_page
     from mtsa.inference.sampling import draw_texts
+    from mtsa.inference.weights import as_json as plain
+    from mtsa.inference.weights import strongest
 
     if features and not as_json:
         fail("--features goes with --json")
@@ -70,14 +71,29 @@ def explain(
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
             return
+        if not out.parent.is_dir():
+            fail(f"{out}: there is no folder {out.parent}; name another file with --out")
+        missing = ""
         try:
             if out.suffix.lower() == ".html":
                 write_page(found, out)
             else:
-                draw(found, out, layer=which, most=heads, feature=chosen)
+                missing = draw(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
             fail(f"{out}: {error.strerror}; name another file with --out")
     typer.echo(f"{_said(found, text)}: {out}")
+    if missing:
+        typer.echo(f"no font here has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
+    there = found[0].layers[which].heads
+    if out.suffix.lower() != ".html" and heads < len(there):
+        numbers = ", ".join(str(head + 1) for head in shown_heads(there, heads))
+        typer.echo(f"drawn are heads {numbers} of {len(there)}; --heads {len(there)} draws all")
+    others = [place for place in found[0].predicates if place != found[0].predicate]
+    if others:
+        told = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
+        typer.echo(f"there are other predicates: {told}")
+    if top:
+        typer.echo("strongest pairs, as times the even share of the words that may be looked at:")
     for one in found if top else ():
         for times, head, word, other in strongest(one, top, layer=which, feature=chosen):
             typer.echo(f"{times:6.1f} x  {head:24} {word} -> {other}")
@@ -93,4 +109,4 @@ def _check(predictor: AnyPredictor, pair: str | None, predicate: int | None) -> 
 
 
 def _said(found: list[Look], text: str | None) -> str:
-    return found[0].answer if text is not None else f"{len(found)} sentences"
+    return (found[0].answer or "(no words)") if text is not None else f"{len(found)} sentences"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,13 +44,15 @@ class Gate:
         if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
             await refuse(send, 400, f"this server is asked for as {' or '.join(self.hosts)}, not by another name")
             return
-        if (
-            scope["method"] == "POST"
-            and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json"
-        ):
+        called = scope["method"] == "POST" and scope["path"].startswith("/api/")
+        if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":
             await refuse(send, 415, "the body must be JSON; send the header content-type: application/json")
             return
         too_long = f"the body must have at most {self.limits.body:,} bytes; ask in several requests"
+        declared = headers.get(b"content-length", "0")
+        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _PATIENCE * self.limits.body:
+            await refuse(send, 413, too_long)
+            return
         try:
             async with asyncio.timeout(self.limits.seconds):
                 body = await _body(receive, self.limits.body)
@@ -80,8 +83,7 @@ async def refuse(send: Send, status: int, sentence: str) -> None:
     """Answer with one sentence."""
     content = json.dumps({"error": sentence}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), *_HEADERS]
-    if status in (408, 413):
-        headers.append((b"connection", b"close"))  # what is left of the body is not read
+    headers.append((b"connection", b"close"))  # what is left of the body is not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
@@ -108,7 +110,6 @@ async def _body(receive: Receive, most: int) -> bytes | None:
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without the port; nothing when it is no such header."""
+    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
+    return (found[1] or found[2]) if found else ""

@@ -16,4 +16,5 @@ class Limits:
     looked: int = 128  # words of a text whose weights are asked for: they grow with the square
     waiting: int = 2_048  # questions in the queue
     batch: int = 64  # questions that are answered together
+    characters: int = 8_000  # of those questions
     seconds: float = 30.0  # until a request is given up

@@ -1,16 +1,20 @@
-"""The queue before the models: whatever is waiting when the model is free is answered together.
+"""The queue before the models: whatever is waiting when the model is free is answered together, in small pieces.
 
-One thread does all the work of the models, so that no two requests ever touch one at the same time.
+One thread does all the work of the models, so that no two requests ever touch one at the same time. Models take turns, and a
+piece is never long, so that nobody waits for a large request of somebody else, and what is no longer awaited is not worked on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+_log = logging.getLogger("mtsa.explorer")
 
 
 class FullError(Exception):
@@ -18,17 +22,42 @@ class FullError(Exception):
 
 
 class Answering(Protocol):
-    """A model: answers to questions, in order."""
+    """A model: answers to questions, in order, and how long a question is."""
 
     def answers(self, questions: Sequence[Any]) -> list[Any]: ...
 
+    def size(self, question: Any) -> int: ...
 
-class _Job:
-    """Questions of one request, or a piece of other work, and where the answers are awaited."""
 
-    def __init__(self, size: int, model: Answering | None, questions: Sequence[Any], work: Callable[[], Any] | None) -> None:
-        self.size, self.model, self.questions, self.work = size, model, questions, work
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+class _Request:
+    """What one caller waits for: answers that come in one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[Any] = [None] * count
+        self.left = count
+        self.whole: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def put(self, place: int, answer: Any, error: Exception | None) -> None:
+        """One answer, or what went wrong with it, which ends the request."""
+        if self.whole.done():  # given up
+            return
+        if error is not None:
+            self.whole.set_exception(error)
+            return
+        self.answers[place] = answer
+        self.left -= 1
+        if not self.left:
+            self.whole.set_result(self.answers)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One question, or one piece of other work, of a request."""
+
+    request: _Request
+    place: int
+    question: Any = None
+    work: Callable[[], Any] | None = None
 
 
 class Line:
@@ -36,18 +65,17 @@ class Line:
 
     Args:
         waiting: questions that may wait.
-        batch: questions of one model that are answered together; a request with more is still answered at once.
+        batch: questions that are answered together.
+        characters: of those questions; one that is longer is answered alone.
     """
 
-    def __init__(self, *, waiting: int, batch: int) -> None:
-        self._most, self._batch = waiting, batch
-        self._jobs: deque[_Job] = deque()
-        self._waiting = 0
+    def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
+        self._most, self._batch, self._characters = waiting, batch, characters
+        self._lanes: dict[int, tuple[Answering | None, deque[_Item]]] = {}  # of each model, in the order of their turns
         self._there = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._closed = False
         self._worker = asyncio.create_task(self._work())
-        self.batches = 0  # answered so far
 
     async def ask(self, model: Answering, questions: Sequence[Any], seconds: float) -> list[Any]:
         """Answers to questions, after at most so many seconds.
@@ -56,12 +84,17 @@ class Line:
             FullError: too many are waiting.
             TimeoutError: it took longer.
         """
-        answers: list[Any] = await self._wait(_Job(len(questions), model, questions, None), seconds)
-        return answers
+        request = _Request(len(questions))
+        return await self._wait(model, [_Item(request, place, question) for place, question in enumerate(questions)], seconds)
 
     async def do(self, work: Callable[[], Any], seconds: float) -> Any:
         """The result of other work with a model, done in turn, by itself."""
-        return await self._wait(_Job(1, None, (), work), seconds)
+        return (await self._wait(None, [_Item(_Request(1), 0, work=work)], seconds))[0]
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is still somebody who works."""
+        return not self._worker.done()
 
     async def close(self) -> None:
         """Answer what is waiting, then stop; later requests are refused."""
@@ -70,75 +103,70 @@ class Line:
         await self._worker
         self._thread.shutdown()
 
-    async def _wait(self, job: _Job, seconds: float) -> Any:
-        if self._closed or self._waiting + job.size > self._most:
+    async def _wait(self, model: Answering | None, items: list[_Item], seconds: float) -> list[Any]:
+        waiting = sum(len(lane) for _, lane in self._lanes.values())
+        if self._closed or waiting + len(items) > self._most:
             raise FullError
-        self._jobs.append(job)
-        self._waiting += job.size
+        self._lanes.setdefault(id(model), (model, deque()))[1].extend(items)
         self._there.set()
-        return await asyncio.wait_for(job.answer, seconds)  # cancels the answer when time is up: then nobody works for it
+        return await asyncio.wait_for(items[0].request.whole, seconds)  # given up when time is up, or when it is cancelled
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._there.wait()
-            jobs = self._next()
-            if not jobs:
-                if self._closed:
-                    return
-                self._there.clear()
-                continue
-            found = await loop.run_in_executor(self._thread, _done, jobs)
-            self.batches += 1
-            for job, (answer, error) in zip(jobs, found, strict=True):
-                if job.answer.done():  # given up
-                    continue
-                if error is None:
-                    job.answer.set_result(answer)
-                else:
-                    job.answer.set_exception(error)
-
-    def _next(self) -> list[_Job]:
-        """The jobs to do together: the first that is waiting, and others of its model, up to a batch."""
-        taken: list[_Job] = []
-        left: deque[_Job] = deque()
-        size = 0
-        while self._jobs:
-            job = self._jobs.popleft()
-            if job.answer.done():  # given up
-                self._waiting -= job.size
-            elif not taken or (job.work is None and job.model is taken[0].model and size + job.size <= self._batch):
-                taken.append(job)
-                size += job.size
-                self._waiting -= job.size
-                if job.work is not None:
-                    break
+            model, items = self._next()
+            if items:
+                for item, (answer, error) in zip(
+                    items, await loop.run_in_executor(self._thread, _done, model, items), strict=True
+                ):
+                    item.request.put(item.place, answer, error)
+            elif self._closed:
+                return
             else:
-                left.append(job)
-        self._jobs.extendleft(reversed(left))
-        return taken
+                self._there.clear()
+
+    def _next(self) -> tuple[Answering | None, list[_Item]]:
+        """The model whose turn it is, and what it is asked next; its next turn comes after the others'."""
+        for key in list(self._lanes):
+            model, lane = self._lanes.pop(key)
+            taken: list[_Item] = []
+            size = 0
+            while lane and len(taken) < (1 if model is None else self._batch):
+                if lane[0].request.whole.done():  # given up
+                    lane.popleft()
+                    continue
+                size += 0 if model is None else model.size(lane[0].question)
+                if taken and size > self._characters:
+                    break
+                taken.append(lane.popleft())
+            if lane:
+                self._lanes[key] = (model, lane)
+            if taken:
+                return model, taken
+        return None, []
 
 
-def _done(jobs: Sequence[_Job]) -> list[tuple[Any, Exception | None]]:
-    """Answers, or what went wrong, of each job; when a batch fails, each job is tried alone, so that one harms no other."""
-    if jobs[0].work is None and len(jobs) > 1:
-        assert jobs[0].model is not None
+def _done(model: Answering | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
+    """Answers, or what went wrong; when some questions fail together, each is asked alone, so that one harms no other."""
+    if model is not None and len(items) > 1:
         try:
-            answers = jobs[0].model.answers([question for job in jobs for question in job.questions])
+            answers = model.answers([item.question for item in items])
+            if len(answers) == len(items):
+                return [(answer, None) for answer in answers]
         except Exception:
-            return [_alone(job) for job in jobs]
-        ends = [0]
-        for job in jobs:
-            ends.append(ends[-1] + job.size)
-        return [(answers[start:stop], None) for start, stop in pairwise(ends)]
-    return [_alone(job) for job in jobs]
+            _log.warning("%d questions failed together; each is asked alone", len(items), exc_info=True)
+    return [_alone(model, item) for item in items]
 
 
-def _alone(job: _Job) -> tuple[Any, Exception | None]:
+def _alone(model: Answering | None, item: _Item) -> tuple[Any, Exception | None]:
     try:
-        if job.work is not None:
-            return job.work(), None
-        assert job.model is not None
-        return job.model.answers(job.questions), None
+        if item.work is not None:
+            return item.work(), None
+        assert model is not None
+        (answer,) = model.answers([item.question])
+        return answer, None
+    except StopIteration:  # which no future may hold
+        return None, RuntimeError("a model ended early")
     except Exception as error:
         return None, error

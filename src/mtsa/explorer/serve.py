@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 
@@ -33,19 +35,36 @@ def serve(models: dict[str, Served], host: str, port: int, say: Callable[[str], 
     limits = limits or Limits()
     local = is_loopback(host)
     listening = _listen(host, port)
-    app = build_app(models, limits, LOOPBACK if local else ())
+    app = build_app(models, limits, (*LOOPBACK, host) if local else ())
     shown = f"[{host}]" if ":" in host else host
     with listening:
         say(f"{', '.join(models)}: http://{shown}:{listening.getsockname()[1]}/ (stop with Ctrl-C)")
         if not local:
             say(f"warning: {host} is no loopback address: whoever reaches this machine can use the page, without a password")
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=int(limits.seconds) + 1
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=2 * limits.waiting,
+            timeout_graceful_shutdown=int(limits.seconds) + 1,
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)  # the server raises them again when it has stopped
-        uvicorn.Server(config).run([listening])
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            _Server(config).run([listening])  # which raises the signal again when it has stopped: then nothing is left to do
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
     say("stopped")
+
+
+class _Server(uvicorn.Server):
+    """Told to stop twice, it stops at once."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
 
 
 def is_loopback(host: str) -> bool:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from mtsa.data.role_files import as_json, own_lemma
 from mtsa.data.sentences import Sentence
 from mtsa.data.source import InputError
 from mtsa.data.tagged import TaggedSentence
-from mtsa.inference.looking import Look, look
+from mtsa.inference.looking import look
 from mtsa.inference.opening import AnyPredictor, open_predictor
 from mtsa.inference.predictor import Predictor
 from mtsa.inference.tagging import RolePredictor, TagPredictor
+from mtsa.inference.weights import as_json as as_plain
 
-_DECIMALS = 7  # of weights that are sent: the last that float32 has
+_DIGITS = 7  # of weights that are sent: as many as float32 has
 
 
 @dataclass(frozen=True)
@@ -80,17 +79,29 @@ class Served:
             return [as_json(answer) for answer in predictor.stream([_about(predictor, one) for one in questions])]
         return [{"translation": text} for text in predictor.predict([one.text for one in questions])]
 
-    def look(self, question: Question, most: int) -> list[dict[str, Any]]:
-        """The weights of every layer, and of the pooling, while the model read each text of a question.
+    def size(self, question: Question) -> int:
+        """How long a question is, in characters."""
+        return len(question.text) + len(question.pair or "")
+
+    def look(self, question: Question, most: int) -> bytes:
+        """The weights of every layer, and of the pooling, while the model read each text of a question, as JSON.
 
         Raises:
             InputError: a model without tensorized attention, a text without words, or one of more words than `most`.
         """
         for text in (question.text, question.pair or ""):
-            count = len(self.predictor.run.tokenizer.encode(text).ids)
+            count = self._count(text)
             if count > most:
                 raise InputError(f"the text has {count} words; weights are shown for texts of at most {most}")
-        return [_plain(one) for one in look(self.predictor, question.text, question.pair, question.predicate)]
+        found = look(self.predictor, question.text, question.pair, question.predicate)
+        told = {"model": self.name, "sentences": [as_plain(one, features=True, digits=_DIGITS) for one in found]}
+        return json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
+
+    def _count(self, text: str) -> int:
+        """How many words, or pieces of words, the model reads."""
+        if isinstance(self.predictor, TagPredictor | RolePredictor):
+            return len(self.predictor.words(text))
+        return len(self.predictor.run.tokenizer.encode(text).ids)
 
 
 def open_models(folders: Sequence[Path]) -> dict[str, Served]:
@@ -119,16 +130,3 @@ def _about(predictor: RolePredictor, question: Question) -> Sentence:
     if question.predicate is None:
         return Sentence(words)
     return Sentence(words, ((question.predicate, own_lemma(words[question.predicate])),))
-
-
-def _plain(one: Look) -> dict[str, Any]:
-    layers = [
-        {"heads": layer.heads, "token2token": _rounded(layer.token2token), "source2token": _rounded(layer.source2token)}
-        for layer in one.layers
-    ]
-    pooling = None if one.pooling is None else _rounded(one.pooling)
-    return {"words": one.words, "answer": one.answer, "layers": layers, "pooling": pooling}
-
-
-def _rounded(weights: Tensor) -> list[Any]:
-    return weights.to(torch.float64).round(decimals=_DECIMALS).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +18,12 @@ class Asked(_Strict):
 
     text: str = Field(max_length=CHARACTERS)
     pair: str | None = Field(None, max_length=CHARACTERS)
-    predicate: int | None = Field(None, ge=0, description="place of the word that is asked about, from 0; all when left out")
+    predicate: int | None = Field(
+        None,
+        ge=0,
+        le=CHARACTERS,
+        description="place of the word that is asked about, from 0; without it predict takes all it finds, look the first",
+    )
 
 
 _ModelName = Annotated[str | None, Field(max_length=200, description="name of the model; the first when left out")]
@@ -121,6 +126,8 @@ class SentenceWeights(BaseModel):
 
     words: list[str]
     answer: str
+    predicate: int | None = Field(None, description="of roles: the place of the word that was asked about")
+    predicates: list[int] = Field([], description="of roles: the places of all that were found")
     layers: list[LayerWeights]
     pooling: list[list[float]] | None = Field(description="for each word, a weight for each feature of the pooled vector")
 
@@ -138,3 +145,31 @@ class Health(BaseModel):
     status: str
     version: str
     models: list[str]
+
+
+def what_is_wrong(error: dict[str, Any]) -> str:
+    """One sentence for the first thing that is wrong with a body."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "json_invalid":
+        return f"the body is no JSON: {str(context.get('error', error['msg']))[:100]}"
+    path = list(error["loc"][1:])
+    place = "the body"
+    if path:
+        number = f"question {path[1] + 1}: " if len(path) > 1 and path[0] == "questions" and isinstance(path[1], int) else ""
+        place = f'{number}"{str(path[-1])[:60]}"' if not number or len(path) > 2 else number.removesuffix(": ")
+    told = {
+        "missing": "is missing",
+        "extra_forbidden": "is unknown; /openapi.json says what there is",
+        "string_type": "must be a text",
+        "string_unicode": "must be a text of whole characters",
+        "string_too_long": f"has more than {context.get('max_length', 0):,} characters",
+        "too_short": f"must hold at least {context.get('min_length')}",
+        "too_long": f"holds more than {context.get('max_length')}; ask in several requests",
+        "int_type": "must be a whole number",
+        "list_type": "must be a list",
+        "greater_than_equal": f"must be at least {context.get('ge')}",
+        "less_than_equal": f"must be at most {context.get('le')}",
+        "model_attributes_type": 'must be an object, such as {"text": "..."}',
+        "model_type": 'must be an object, such as {"text": "..."}',
+    }
+    return f"{place} {told.get(kind, 'is not as it should be: ' + error['msg'][:100])}"

@@ -5,6 +5,7 @@ Columns are the words that are looked at (keys, the dependents), rows the words 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,19 @@ from torch import Tensor
 from mtsa.data.source import InputError
 from mtsa.files import replacing
 
+from .fonts import families
 from .looking import Layer, Look
+from .weights import times_even
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers
+_LINE = 15  # of these, words in a line of the list
 
 
-def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> None:
+def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> str:
     """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
 
-    With a feature, the weights of a head are those of that feature alone.
+    With a feature, the weights of a head are those of that feature alone. Returns the characters that no font here has.
 
     A cell of a head shows a weight against the even share of its row: 1 where a word looks at all words it may look at alike.
 
@@ -44,14 +48,21 @@ def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, f
     heads = shown_heads(looks[0].layers[layer].heads, most)
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in looks]
     width = max(sizes) * (len(heads) + 1) + 0.8
-    figure = pyplot.figure(figsize=(width, sum(sizes) + 2.2 * len(looks)), layout="constrained")
-    parts = figure.subfigures(len(looks), 1, squeeze=False, height_ratios=[size + 2.2 for size in sizes])[:, 0]
-    with matplotlib.rc_context({"svg.fonttype": "path"}):  # readable wherever it is opened
+    names, missing = families([*(word for one in looks for word in one.words), *(one.answer for one in looks)])
+    options: Any = {
+        "font.family": names,
+        "svg.fonttype": "none" if missing else "path",
+    }  # as text, the reader's fonts may have them
+    with matplotlib.rc_context(options), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the caller says so, once
+        figure = pyplot.figure(figsize=(width, sum(sizes) + 2.6 * len(looks)), layout="constrained")
+        parts = figure.subfigures(len(looks), 1, squeeze=False, height_ratios=[size + 2.6 for size in sizes])[:, 0]
         for part, one, size in zip(parts, looks, sizes, strict=True):
             _sentence(part, one, layer, heads, size, feature)
         with replacing(path) as partial:
             figure.savefig(partial, dpi=120, format=path.suffix.lower()[1:])
-    pyplot.close(figure)
+        pyplot.close(figure)
+    return missing
 
 
 def shown_heads(masks: Sequence[str], most: int) -> list[int]:
@@ -82,8 +93,8 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float,
     found = one.layers[layer]
     rows = 1 if one.pooling is None else 2
     grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
-    letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words))))
-    relative = _times_even(found.pairs(feature))  # [H, N, N]
+    letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if len(one.words) <= _WIDEST else 8.0
+    relative = times_even(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
     for column, head in enumerate(heads):
@@ -91,8 +102,9 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float,
         image = axes.imshow(relative[head].tolist(), cmap="Blues", vmin=0, vmax=top)
         _name_columns(axes, one.words, letters)
         names = _names(one.words) if column == 0 else []
-        axes.set_yticks(range(len(names)), names, fontsize=letters, parse_math=False)
-        axes.set_title(f"head {head + 1}: {found.heads[head]}", fontsize=9)
+        _name(axes.set_yticks, names, letters)
+        told = "" if feature is None else f", feature {feature + 1}"
+        axes.set_title(f"head {head + 1}: {found.heads[head]}{told}", fontsize=9)
         if column == 0:
             axes.set_ylabel("this word ...", fontsize=8)
         axes.set_xlabel("... looks at", fontsize=8)
@@ -102,25 +114,42 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float,
     axes = figure.add_subplot(grid[0, len(heads)])
     image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
     axes.set_xticks(range(len(heads)), [str(head + 1) for head in heads], fontsize=8)
-    axes.set_yticks(range(len(one.words)), _names(one.words), fontsize=letters, parse_math=False)
+    _name(axes.set_yticks, _names(one.words), letters)
     axes.set_title("source2token", fontsize=9)
     axes.set_xlabel("head (mean over its features)" if feature is None else f"head (feature {feature + 1})", fontsize=8)
     figure.colorbar(image, ax=axes, shrink=0.7)
     if one.pooling is not None:
         _bars(figure.add_subplot(grid[1, :]), one.pooling, one.words, letters)
-    if one.answer:
-        figure.suptitle(one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}...", fontsize=10, parse_math=False)
+    figure.suptitle(_title(one, layer), fontsize=10, parse_math=False)
+
+
+def _title(one: Look, layer: int) -> str:
+    """What the model said, which layer it is, and, where the axes have numbers, the words to them."""
+    count = len(one.layers)
+    which = "" if count == 1 else f"layer {layer % count + 1} of {count}"
+    answer = one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}..."
+    lines = [", ".join(part for part in (answer, which) if part)]
+    if len(one.words) > _WIDEST:
+        numbered = [f"{place + 1} {word}" for place, word in enumerate(one.words)]
+        lines += ["   ".join(numbered[start : start + _LINE]) for start in range(0, len(numbered), _LINE)]
+    return "\n".join(filter(None, lines))
 
 
 def _bars(axes: Any, pooling: Tensor, words: list[str], letters: float) -> None:
     axes.bar(range(len(words)), pooling.mean(-1).tolist(), color="tab:blue")
     _name_columns(axes, words, letters)
-    axes.set_ylabel("pooling", fontsize=8)
+    axes.set_ylabel("pooling (mean)", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _name_columns(axes: Any, words: list[str], letters: float) -> None:
-    axes.set_xticks(range(len(words)), _names(words), rotation=60, ha="right", fontsize=letters, parse_math=False)
+    _name(axes.set_xticks, _names(words), letters, rotation=60, ha="right")
+
+
+def _name(set_ticks: Any, names: list[str], letters: float, **how: Any) -> None:
+    """Write names at the places that have one."""
+    places = [place for place, name in enumerate(names) if name]
+    set_ticks(places, [names[place] for place in places], fontsize=letters, parse_math=False, **how)
 
 
 def _names(words: list[str]) -> list[str]:
@@ -128,34 +157,3 @@ def _names(words: list[str]) -> list[str]:
     if len(words) > _WIDEST:
         return [str(place + 1) if place % 5 == 4 else "" for place in range(len(words))]
     return [word if len(word) <= 14 else f"{word[:13]}\N{HORIZONTAL ELLIPSIS}" for word in words]
-
-
-def as_json(one: Look, *, features: bool = False) -> dict[str, Any]:
-    """A look as plain values; with `features`, the source2token and pooling weights of every feature."""
-    layers = []
-    for layer in one.layers:
-        source = layer.source2token if features else layer.source2token.mean(-1)
-        layers.append({"heads": layer.heads, "token2token": layer.token2token.tolist(), "source2token": source.tolist()})
-    pooling = None if one.pooling is None else (one.pooling if features else one.pooling.mean(-1)).tolist()
-    return {"words": one.words, "answer": one.answer, "layers": layers, "pooling": pooling}
-
-
-def _times_even(weights: Tensor) -> Tensor:
-    """Weights against the even share of those in their row that are not 0."""
-    return weights * (weights > 0).sum(-1, keepdim=True)
-
-
-def strongest(one: Look, count: int, *, layer: int = -1, feature: int | None = None) -> list[tuple[float, str, str, str]]:
-    """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
-    found = one.layers[layer]
-    relative = _times_even(found.pairs(feature))
-    alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
-    relative = relative.masked_fill(alone[..., None], 0.0)
-    values, places = relative.flatten().topk(min(count, relative.numel()))
-    size = len(one.words)
-    told = []
-    for value, place in zip(values.tolist(), places.tolist(), strict=True):
-        if value > 0:
-            head, query, key = place // (size * size), place // size % size, place % size
-            told.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
-    return told

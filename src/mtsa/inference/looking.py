@@ -7,6 +7,7 @@ Letters: H heads, N tokens, D width of a head, E width of the pooled vectors.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,9 +44,9 @@ class Layer:
         """Where each word looks, [H, N, N]: in all, or for one feature: both kinds of weights multiplied, and shared out."""
         if feature is None:
             return self.token2token
-        product = self.token2token * self.source2token[:, None, :, feature]
+        product = self.token2token.double() * self.source2token[:, None, :, feature]  # small numbers times small numbers
         total = product.sum(-1, keepdim=True)
-        return torch.where(total > 0, product / total.clamp_min(torch.finfo(total.dtype).tiny), 0.0)
+        return torch.where(total > 0, product / total, 0.0).to(self.token2token.dtype)
 
     def words(self, feature: int | None = None) -> Tensor:
         """What a head takes from each word by itself, [H, N]: in the mean of the features, or for one."""
@@ -60,6 +61,8 @@ class Look:
     layers: list[Layer]
     pooling: Tensor | None  # [N, E]: for each feature, sums to 1 over the words; None where nothing is pooled
     answer: str  # what the model said
+    predicate: int | None = None  # of roles: the place of the word that was asked about
+    predicates: tuple[int, ...] = ()  # of roles: the places of all that were found, or of the one that was asked about
 
 
 def look(predictor: AnyPredictor, text: str, pair: str | None = None, predicate: int | None = None) -> list[Look]:
@@ -131,6 +134,9 @@ def _tagged(predictor: TagPredictor | RolePredictor, text: str, predicate: int |
         inputs["predicates"] = flags([None if frame is None else frame.predicate], ids)
         roles = "" if frame is None else ", ".join(span.label for span in frame.spans)
         said = "no predicate" if frame is None else f"{words[frame.predicate]}: {roles}"
+        found = _watched(predictor, predictor.model, inputs, list(words), said)
+        places = tuple(one.predicate for one in answer.frames)
+        return dataclasses.replace(found, predicate=None if frame is None else frame.predicate, predicates=places)
     return _watched(predictor, predictor.model, inputs, list(words), said)
 
 

@@ -139,8 +139,10 @@ function picture(heading, maps) {
 
 /* ---- the panel ---- */
 
-function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
-  const state = { layer: look.layers.length - 1, feature: -1, word: -1 };
+const kept = { feature: -1 };  // what the next panel begins with
+
+function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {} } = {}) {
+  const state = { layer: look.layers.length - 1, feature: kept.feature, word: -1, chosen: -1 };  // word: shown; chosen: stays
   const layer = () => look.layers[state.layer];
   const features = () => layer().source2token[0][0].length;
   const words = el("div", { className: "words", role: "group", "aria-label": "words of the sentence" });
@@ -151,12 +153,17 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
     ...look.layers.map((_, place) => new Option(`${place + 1} of ${look.layers.length}`, String(place))));
   layers.value = String(state.layer);
   const shown = el("output");
-  const slider = el("input", { type: "range", min: 0, value: 0, step: 1, oninput: () => { state.feature = Number(slider.value) - 1; redraw(); } });
+  const slider = el("input", { type: "range", min: 0, value: 0, step: 1, oninput: () => {
+    kept.feature = state.feature = Number(slider.value) - 1;
+    redraw();
+    onFeature(state.feature);
+  } });
   let maps = [];
 
   function limit() {
     slider.max = features();
     state.feature = Math.min(state.feature, features() - 1);
+    slider.value = state.feature + 1;
   }
   function choose(place, tell = true) {
     state.word = place;
@@ -167,14 +174,16 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
     const row = headWeights(layer(), head, state.feature)[state.word];
     const order = row.map((value, key) => [value, key]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
     if (!order.length) return "nothing to look at";
-    return order.slice(0, 3).map(([value, key]) => `${look.words[key]} ${Math.round(100 * value)} %`).join(", ");
+    return order.slice(0, 3).map(([value, key]) => `${quoted(key)} ${Math.round(100 * value)} %`).join(", ");
   }
-  function paintWords() {
+  const repeated = new Set(look.words.filter((word, place) => look.words.indexOf(word) !== place));
+  const quoted = place => `\u201c${look.words[place]}\u201d${repeated.has(look.words[place]) ? ` (${place + 1})` : ""}`;
+  function paintWords(cell = "") {
     const chosen = state.word >= 0;
     [...words.children].forEach((button, place) => button.setAttribute("aria-pressed", String(place === state.word)));
     readout.replaceChildren(...(chosen
-      ? [el("strong", {}, look.words[state.word]), " looks at: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; ")]
-      : ["Point at a word, or move to it with Tab and the arrow keys, to see where it looks."]));
+      ? [el("strong", {}, quoted(state.word)), " looks at: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; "), cell ? el("br") : "", cell]
+      : [cell || "Point at a word, or move to it with Tab and the arrow keys, to see where it looks. Until then the words above each map are coloured by what the head takes from each of them by itself."]));
     [...heads.querySelectorAll(".strip[data-head]")].forEach(strip => {
       const head = Number(strip.dataset.head);
       const row = chosen ? headWeights(layer(), head, state.feature)[state.word] : sourceWeights(layer(), head, state.feature);
@@ -197,8 +206,9 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
       const inside = key >= 0 && key < map.columnNames.length && query >= 0 && query < map.rowNames.length;
       canvas.title = inside ? map.tip(query, key) : "";
       if (inside && hovered && query !== state.word) choose(query);
+      if (inside) paintWords(map.tip(query, key));
     });
-    canvas.addEventListener("mouseleave", () => { if (hovered) choose(-1); });
+    canvas.addEventListener("mouseleave", () => choose(state.chosen));
     return el("div", { className: "map" }, canvas);
   }
   function redraw() {
@@ -212,14 +222,14 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
     maps = all.map((rows, head) => ({
       title: `Head ${head + 1} (${now.heads[head]})${told}: ${direction(now.token2token[head])}`,
       rows: times[head], rowNames: look.words, columnNames: look.words, colour: "mark", top,
-      tip: (query, key) => rows[query].every(value => value === 0) ? `${look.words[query]} has nothing to look at`
-        : `${look.words[query]} \u2192 ${look.words[key]}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} times the even share`,
+      tip: (query, key) => rows[query].every(value => value === 0) ? `Head ${head + 1}: ${quoted(query)} has nothing to look at`
+        : `Head ${head + 1}: ${quoted(query)} \u2192 ${quoted(key)}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} times the even share`,
     }));
     const source = {
       title: `Each word by itself (source2token)${told}`, flat: true,
       rows: look.words.map((_, word) => own.map(row => row[word])), rowNames: look.words,
       columnNames: now.heads.map((_, head) => String(head + 1)), colour: "warm", top: ownTop,
-      tip: (word, head) => `head ${head + 1} takes ${own[head][word].toFixed(2)} times the even share from ${look.words[word]}`,
+      tip: (word, head) => `Head ${head + 1} takes ${own[head][word].toFixed(2)} times the even share from ${quoted(word)}`,
     };
     heads.replaceChildren(
       ...maps.map((map, head) => el("figure", {}, el("figcaption", {}, map.title), stripOf({ "data-head": head }), mapCanvas(map, true))),
@@ -229,29 +239,32 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
     if (look.pooling !== null) {
       const mean = look.pooling.map(values => sum(values) / values.length), strip = stripOf({});
       shadeStrip(strip, timesEven(mean), mean, "--warm");
-      heads.append(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling)"), strip));
+      heads.append(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling, mean of all its features)"), strip));
     }
     const colours = palette();
     for (const map of maps) {
       const size = measured(document.createElement("canvas").getContext("2d"), map);
       map.at = paint(sized(map.canvas, size.width, size.height), map, 0, 0, colours);
     }
-    legend.textContent = `Rows: the words that look; columns: the words they look at. Full blue is ${top.toFixed(1)} times the even share of a row, full orange ${ownTop.toFixed(1)} times. ` +
+    const even = Math.max(...times.flat(2)) < 1.1 ? "This layer looks at all words nearly alike here. " : "";
+    legend.textContent = `${even}Rows: the words that look; columns: the words they look at. Full blue is ${top.toFixed(1)} times the even share of a row, full orange ${ownTop.toFixed(1)} times. ` +
       (state.feature < 0 ? "Choose a feature to see its own weights: in this attention every feature has them." : "These are the weights of this feature alone.");
     paintWords();
   }
+  const stay = place => { state.chosen = place; choose(place); };
   look.words.forEach((word, place) => words.append(el("button", {
-    type: "button", tabIndex: place ? -1 : 0, onmouseenter: () => choose(place), onfocus: () => choose(place),
-    onmouseleave: event => { if (document.activeElement !== event.target) choose(-1); },
-    onblur: () => choose(-1),
+    type: "button", tabIndex: place ? -1 : 0, onmouseenter: () => choose(place), onfocus: () => stay(place),
+    onmouseleave: () => choose(state.chosen), onclick: () => stay(place),
     onkeydown: event => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      const next = step && words.children[place + step];
+      if (event.key === "Escape") stay(-1);
+      const last = look.words.length - 1;
+      const to = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[event.key];
+      const next = to === undefined ? null : words.children[to];
       if (!next) return;
       event.preventDefault();
       event.target.tabIndex = -1; next.tabIndex = 0; next.focus();
     },
-  }, word)));
+  }, look.words.length > MOST_NAMES ? el("small", {}, `${place + 1} `) : null, word)));
   const node = el("section", { className: "look", "aria-label": `how the model read: ${look.words.join(" ").slice(0, 80)}` },
     words, readout,
     el("div", { className: "choices" },
@@ -260,14 +273,24 @@ function lookPanel(look, { heading = "", onWord = () => {} } = {}) {
       el("button", { type: "button", onclick: save }, "Save picture")),
     heads, legend);
   function save() {
-    picture([heading, look.words.join(" "), look.answer].filter(Boolean).map(text => text.length > 160 ? text.slice(0, 159) + "\u2026" : text), maps).toBlob(blob => {
-      const address = URL.createObjectURL(blob);
-      el("a", { href: address, download: "attention.png" }).click();
+    const many = look.words.length > MOST_NAMES, lines = [heading, look.answer];
+    for (let start = 0; start < look.words.length; start += 20)
+      lines.push(look.words.slice(start, start + 20).map((word, place) => many ? `${start + place + 1} ${word}` : word).join(" "));
+    lines.push(legend.textContent.split(". ").filter(text => text.startsWith("Full")).join("") + ".");
+    picture(lines.filter(Boolean).map(text => text.length > 240 ? text.slice(0, 239) + "\u2026" : text), maps).toBlob(blob => {
+      const address = URL.createObjectURL(blob), name = `${heading} ${look.words.slice(0, 5).join(" ")}`.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
+      el("a", { href: address, download: `${name || "attention"}.png` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 1000);
     });
   }
   limit();
   redraw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (node.isConnected) redraw(); });
-  return { node, mark: (place, others) => { if (others.length === look.words.length && others.every((word, at) => word === look.words[at])) choose(place, false); } };
+  node.redraw = redraw;
+  const alike = others => others.length === look.words.length && others.every((word, at) => word === look.words[at]);
+  return {
+    node,
+    mark: (place, others) => { if (alike(others)) choose(place, false); },
+    show: feature => { state.feature = feature; limit(); redraw(); },
+  };
 }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".look").forEach(node => node.redraw()));

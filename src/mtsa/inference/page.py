@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mtsa.files import write_text
 
-from .heat_maps import as_json
 from .looking import Look
+from .weights import as_json
 
 
 def write_page(looks: Sequence[Look], path: Path) -> None:

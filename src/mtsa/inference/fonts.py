@@ -1,0 +1,41 @@
+"""Fonts that can write a text: the usual one, and others of this machine for the characters that it lacks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+USUAL = "DejaVu Sans"
+
+
+def families(texts: Iterable[str]) -> tuple[list[str], str]:
+    """Names of fonts that have the characters of some texts between them, and the characters that none here has."""
+    wanted = {letter for text in texts for letter in text if not letter.isspace()}
+    names, missing = [USUAL], wanted - _letters(USUAL)
+    for name in _installed() if missing else ():
+        found = missing & _letters(name)
+        if found:
+            names.append(name)
+            missing -= found
+        if not missing:
+            break
+    return names, "".join(sorted(missing))
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    from matplotlib import font_manager
+
+    return tuple(dict.fromkeys(entry.name for entry in font_manager.fontManager.ttflist if entry.name != USUAL))
+
+
+@functools.cache
+def _letters(name: str) -> frozenset[str]:
+    """The characters that a font has."""
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return frozenset(map(chr, FT2Font(font_manager.findfont(name, fallback_to_default=False)).get_charmap()))
+    except (OSError, RuntimeError, ValueError):  # a file that is none, or not there any more
+        return frozenset()

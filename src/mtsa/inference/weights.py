@@ -1,0 +1,57 @@
+"""A look as numbers: all of them as plain values, or the strongest pairs of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from .looking import Look
+
+
+def as_json(one: Look, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
+    """A look as plain values.
+
+    Args:
+        one: the look.
+        features: whether source2token and pooling weights come for every feature, or as their mean.
+        digits: that count, of each weight; 0: all.
+    """
+    layers = []
+    for layer in one.layers:
+        source = layer.source2token if features else layer.source2token.mean(-1)
+        layers.append(
+            {"heads": layer.heads, "token2token": _plain(layer.token2token, digits), "source2token": _plain(source, digits)}
+        )
+    pooling = None if one.pooling is None else _plain(one.pooling if features else one.pooling.mean(-1), digits)
+    asked = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
+    return {"words": one.words, "answer": one.answer, **asked, "layers": layers, "pooling": pooling}
+
+
+def _plain(weights: Tensor, digits: int) -> list[Any]:
+    if not digits:
+        return weights.tolist()
+    exact = weights.double()
+    scale = 10.0 ** (digits - 1 - exact.abs().clamp(min=1e-300).log10().floor())
+    return ((exact * scale).round() / scale).tolist()
+
+
+def times_even(weights: Tensor) -> Tensor:
+    """Weights against the even share of those in their row that are not 0."""
+    return weights * (weights > 0).sum(-1, keepdim=True)
+
+
+def strongest(one: Look, count: int, *, layer: int = -1, feature: int | None = None) -> list[tuple[float, str, str, str]]:
+    """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
+    found = one.layers[layer]
+    relative = times_even(found.pairs(feature))
+    alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
+    relative = relative.masked_fill(alone[..., None], 0.0)
+    values, places = relative.flatten().topk(min(count, relative.numel()))
+    size = len(one.words)
+    told = []
+    for value, place in zip(values.tolist(), places.tolist(), strict=True):
+        if value > 0:
+            head, query, key = place // (size * size), place // size % size, place % size
+            told.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
+    return told
