@@ -1,5 +1,7 @@
 """The table of translation: plan, real units on small files, significance, and the page made of them."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -60,6 +62,10 @@ def test_the_page(records):
     assert 0.0 <= float(rows[3][5]) <= 1.0
     assert rows[-1][3] == "27.21"
     assert "Translation" in section(found)
+    changed = json.loads(json.dumps(found[-1]))
+    changed["settings"]["training"]["epochs"] = 99
+    with pytest.raises(InputError, match="other settings or files"):
+        checked([*found[:-1], changed])
     with pytest.raises(InputError, match="belongs to no cell"):
         checked([{**found[0], "row": "other"}])
 
@@ -76,10 +82,12 @@ def test_chance():
     assert t_test([1.0], [2.0, 3.0]) is None
     assert t_test([5.0, 5.1, 5.2], [1.0, 1.1, 1.2]) < 0.001
     assert t_test([1.0, 2.0, 3.0], [1.1, 2.0, 2.9]) > 0.9
+    assert t_test([1.0, 2.0, 3.0, 6.0], [4.0, 4.1]) == pytest.approx(0.4029, abs=1e-3)  # Welch's; equal variances give 0.552
     mean = lambda rows: sum(row[0] for row in rows) / len(rows)  # noqa: E731
     ours, theirs = [[2], [3], [4], [5]], [[1], [2], [3], [4]]
-    assert paired_bootstrap(ours, theirs, mean) == 0.0
-    assert paired_bootstrap(theirs, ours, mean) == 1.0
-    assert paired_bootstrap(ours, ours, mean) == 1.0
-    mixed = paired_bootstrap([[2], [0]] * 5, [[0], [1.5]] * 5, mean)
+    assert paired_bootstrap([ours], [theirs], mean) == pytest.approx(1 / 1001)
+    assert paired_bootstrap([theirs], [ours], mean) == 1.0
+    assert paired_bootstrap([ours], [ours], mean) == 1.0
+    assert paired_bootstrap([ours, theirs], [theirs, ours], mean) == 1.0  # the runs of each count together
+    mixed = paired_bootstrap([[[2], [0]] * 5], [[[0], [1.5]] * 5], mean)
     assert 0.0 < mixed < 0.9

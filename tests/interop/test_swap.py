@@ -1,8 +1,10 @@
 """Tensorized attention inside models of `transformers`: neutral scores change nothing, and models load whole."""
 
+import copy
 import importlib.util
 import json
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -142,8 +144,70 @@ def test_a_swapped_model_is_saved_and_loaded_whole(kind, tmp_path):
 @every
 def test_the_plain_class_does_not_load_half_of_it(kind, tmp_path):
     replace_self_attention(made(kind)).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="mtsa_swapped"):
-        getattr(transformers, MODELS[kind][0]).from_pretrained(tmp_path)
+    for options in ({}, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}):
+        with pytest.raises(KeyError, match="mtsa_swapped"):
+            getattr(transformers, MODELS[kind][0]).from_pretrained(tmp_path, **options)
+
+
+@every
+@pytest.mark.parametrize("start", ["neutral", "glorot"])
+def test_scores_that_no_file_brings_begin_as_the_swap_says(kind, start, tmp_path):
+    """A plain folder read by the swapped class: never whatever stood in memory."""
+    plain = made(kind)
+    plain.save_pretrained(tmp_path)
+    wanted = replace_self_attention(made(kind), start=start, source="key", source_bias=3.0)
+    config = copy.deepcopy(wanted.config)
+    loaded = type(wanted).from_pretrained(tmp_path, config=config)
+    for name, value in loaded.state_dict().items():
+        if ".source." not in name:
+            continue
+        if name.endswith("score.bias"):
+            assert (value == 3.0).all()
+        elif name.endswith("bias") or (start == "neutral" and "score" in name):
+            assert (value == 0.0).all()
+        else:
+            assert 0.05 < value.abs().max() < 1.0  # Glorot's bound for 8 x 8 is 0.61
+    if start == "neutral":
+        torch.testing.assert_close(loaded.eval()(**inputs(kind)).logits, plain(**inputs(kind)).logits, rtol=1e-5, atol=1e-6)
+
+
+def test_other_models_with_the_same_configuration_stay_as_they_are(tmp_path):
+    config = transformers.BertConfig(**_BERT)
+    first, second = (transformers.BertForMaskedLM(config) for _ in range(2))
+    replace_self_attention(first)
+    assert type(second.config) is transformers.BertConfig
+    assert second.config is config
+    assert all(part.config is first.config for part in first.modules() if hasattr(part, "config"))
+    second.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "bert"
+
+
+@pytest.mark.parametrize("start", ["neutral", "glorot"])
+def test_the_scores_start_as_asked(start):
+    source = replace_self_attention(made("bert"), start=start, source_bias=5.0).bert.encoder.layer[0].attention.self.source
+    assert (source.score.bias == 5.0).all()
+    assert (source.score.weight == 0).all() == (start == "neutral")
+
+
+def test_attention_dropout_is_applied_in_training_alone():
+    model = stir(replace_self_attention(made("bert")))
+    module = model.bert.encoder.layer[0].attention.self
+    module.dropout = torch.nn.Dropout(0.4)
+    torch.manual_seed(0)
+    x = torch.randn(1, 7, 32)
+    wanted = module.eval()(x)[0]
+    torch.testing.assert_close(module(x)[0], wanted)
+    module.train()
+    drawn = torch.stack([module(x)[0] for _ in range(3000)])
+    assert (drawn[0] - wanted).abs().max() > 1e-3
+    assert (drawn.mean(0) - wanted).abs().max() < 0.1 * wanted.abs().max()
+
+
+def test_a_swapped_model_can_be_pickled():
+    model = stir(replace_self_attention(made("bert")))
+    again = pickle.loads(pickle.dumps(model))
+    assert type(again) is type(model)
+    torch.testing.assert_close(again(**inputs("bert")).logits, model(**inputs("bert")).logits)
 
 
 def test_without_the_hub_import_nothing_loads(tmp_path):
@@ -171,15 +235,23 @@ def test_attention_maps_come_out(kind):
     assert math.isclose(maps[2].sum().item(), 4 * 8, rel_tol=1e-5)  # a row without keys sums to 0
 
 
-def test_the_numbers_are_those_of_the_definition():
-    model = stir(replace_self_attention(made("bert"), masks="halves", pairwise="logsigmoid", source_scale="logsigmoid"))
+@pytest.mark.parametrize("source", ["value", "key"])
+def test_the_numbers_are_those_of_the_definition(source):
+    options = {"masks": "halves", "pairwise": "logsigmoid", "source_scale": "logsigmoid", "source": source}
+    model = stir(replace_self_attention(made("bert"), **options))
     module = model.bert.encoder.layer[0].attention.self
     x = torch.randn(2, 7, 32)
     keep = torch.arange(7)[None] < torch.tensor([[7], [4]])
     q, k, v = (part(x).view(2, 7, 4, 8).transpose(1, 2) for part in (module.query, module.key, module.value))
-    s = torch.nn.functional.logsigmoid(
-        (torch.einsum("bhnd,hde->bhne", v, module.source.score.weight) + module.source.score.bias) / math.sqrt(8)
-    )
+
+    def dense(values, layer):
+        return torch.einsum("bhnd,hde->bhne", values, layer.weight) + layer.bias
+
+    if source == "value":
+        raw = dense(v, module.source.score) / math.sqrt(8)
+    else:
+        raw = dense(dense(k, module.source.hidden).relu(), module.source.score)
+    s = torch.nn.functional.logsigmoid(raw)
     problem = state(q, k, v, s, masks="forward*2, backward*2", keep=keep, pairwise="logsigmoid", scale=None, dropout_p=0.0)
     wanted = attend(problem, q, k, v, s).transpose(1, 2).flatten(2)
     mask = keep[:, None, None, :].expand(2, 1, 7, 7)
@@ -217,6 +289,10 @@ SLIPS = {
     "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
     "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
     "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
+    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "which a saved model can keep"),
+    "bias": (lambda: made("bert"), {"source_bias": float("nan")}, "source_bias is nan; it must be a number"),
+    "many masks": (lambda: made("bert"), {"masks": "forward*3000000000"}, "too many"),
+    "encoder alone": (lambda: made("bart").get_encoder(), {}, "hand over the whole model"),
     "decoder": (
         lambda: transformers.BertLMHeadModel(transformers.BertConfig(**_BERT, is_decoder=True)),
         {},
@@ -241,6 +317,9 @@ def test_masks_of_more_than_padding_are_refused():
     with pytest.raises(ValueError, match="hides more than padding"):
         real_keys(mask)
     assert real_keys(None) is None
+    assert real_keys(torch.tensor([[1, 0]])).tolist() == [[True, False]]
+    with pytest.raises(ValueError, match="set_attn_implementation to eager or sdpa"):
+        real_keys("a mask of flex attention")
     assert real_keys(torch.tensor([[True, False]])).tolist() == [[True, False]]
 
 

@@ -20,10 +20,14 @@ class HeadLinear(nn.Module):
 
     def reset_parameters(self) -> None:
         """Glorot for each head's own matrix, zero biases."""
-        for matrix in self.weight:
-            nn.init.xavier_uniform_(matrix)
+        self.reset_weight()
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+
+    def reset_weight(self) -> None:
+        """Glorot for each head's own matrix."""
+        for matrix in self.weight:
+            nn.init.xavier_uniform_(matrix)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.bmm(x, self.weight) if self.bias is None else torch.baddbmm(self.bias, x, self.weight)

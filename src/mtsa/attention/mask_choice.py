@@ -33,6 +33,7 @@ _NAMES: dict[str, type[Mask]] = {
     "distance": Distance,
 }
 _TERM = re.compile(r"(?P<name>[a-z_]+)\s*(?:\(\s*(?P<argument>[^()]*?)\s*\))?$")
+_MOST_HEADS = 4096
 _HEAD_COUNT = re.compile(r"(?P<rule>.+?)\s*\*\s*(?P<count>\d+)$")
 
 
@@ -176,6 +177,8 @@ def parse(spec: str) -> tuple[Mask, ...]:
     for entry in _split_entries(spec):
         counted = _HEAD_COUNT.match(entry)
         rule, count = (counted["rule"], int(counted["count"])) if counted else (entry, 1)
+        if count > _MOST_HEADS:
+            raise ValueError(f'masks "{spec[:60]}": {count:,} heads are too many; at most {_MOST_HEADS:,} can be named')
         rules.extend([_parse_rule(rule, spec)] * count)
     return tuple(rules)
 

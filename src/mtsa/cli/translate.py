@@ -35,6 +35,9 @@ def translate(translator: Translator, source: str, out: Path | None, beam: int |
                 typer.echo(line)
         else:
             _write(out, found)
+    if translator.cut:
+        longest = translator.run.recipe.tokens.longest
+        typer.echo(f"{translator.cut:,} texts were cut after {longest} subwords; split them into sentences", err=True)
 
 
 def _texts(translator: Translator, source: str, encoding: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ def evaluate(
             reading |= given(target=target)
         elif target is not None:
             fail("--target is of translators; leave it out")
-        if isinstance(predictor, Predictor):
+        if isinstance(predictor, Predictor | Translator):
             reading["say"] = lambda remark: typer.echo(remark, err=True)
         with adder(None, "evaluating") as tick:
             score = predictor.evaluate(data, tick, **reading)

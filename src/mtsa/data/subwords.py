@@ -36,6 +36,7 @@ def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
 
 def subword_numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
     """The numbers of each text, cut to `limit` (0: never) with its `</s>` kept, and how many texts were cut."""
+    tokenizer.encode_special_tokens = True  # a sign such as </s> in a text is text
     found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
     if not limit:
         return found, 0

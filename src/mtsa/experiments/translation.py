@@ -37,7 +37,8 @@ BITEXTS: dict[str, Bitext] = {
     text.name: text
     for text in (
         Bitext("multi30k", "multi30k.cpu", "train", "val", "test_2016_flickr", ("test_2017_flickr",)),
-        Bitext("wmt14", "wmt.setup1.paper", "train", "newstest2013", "newstest2014"),
+        Bitext("wmt14-setup1", "wmt.setup1.paper", "train", "newstest2013", "newstest2014"),
+        Bitext("wmt14-setup2", "wmt.setup2.paper", "train", "newstest2013", "newstest2014"),
     )
 }
 
@@ -57,7 +58,12 @@ ROWS: dict[str, Row] = {
     for row in (
         Row("multihead", "multi-head attention", "multihead"),
         Row("mtsa", "tensorized attention as the authors ran it: full masks", "mtsa"),
-        Row("mtsa-halves", "tensorized attention, half of the heads forward, half backward", "mtsa", (("masks", "halves"),)),
+        Row(
+            "mtsa-halves",
+            "tensorized attention, half of the heads forward, half backward, no word at itself (the authors' have it)",
+            "mtsa",
+            (("masks", "halves"),),
+        ),
     )
 }
 

@@ -29,6 +29,7 @@ class Translator:
     def __init__(self, run: Run) -> None:
         assert isinstance(run.model, M2M100ForConditionalGeneration)
         self.run, self.model = run, run.model
+        self.cut = 0  # texts that were cut off so far
 
     def predict(self, texts: Iterable[str], beam: int | None = None) -> list[str]:
         """The translation of each text, in order; an empty text gives an empty one.
@@ -48,9 +49,10 @@ class Translator:
                 if not isinstance(text, str):
                     raise InputError(f"{text!r:.60} is a {type(text).__name__}; needed are texts")
             places = [place for place, text in enumerate(chunk) if text.strip()]
-            rows, _ = subwords.subword_numbers(
+            rows, cut = subwords.subword_numbers(
                 self.run.tokenizer, [chunk[place].strip() for place in places], self.run.recipe.tokens.longest
             )
+            self.cut += cut
             found = translate(self.model, rows, beam=beam or wanted.beam, penalty=wanted.penalty, tick=tick)
             answers = dict(zip(places, subwords.joined(self.run.tokenizer, found), strict=True))
             yield from (answers.get(place, "") for place in range(len(chunk)))
@@ -60,9 +62,16 @@ class Translator:
         return (text for _, text in lines(path, encoding))
 
     def evaluate(
-        self, data: str | Path, tick: Callable[[int], None] = silent, target: str | Path | None = None, **reading: Any
+        self,
+        data: str | Path,
+        tick: Callable[[int], None] = silent,
+        target: str | Path | None = None,
+        say: Callable[[str], None] = lambda remark: None,
+        **reading: Any,
     ) -> PartScore:
         """BLEU on a file of texts and a file of their translations, or on the test part of an embedded corpus.
+
+        `say` hears what was left out or cut off.
 
         Raises:
             InputError: bad data.
@@ -77,8 +86,13 @@ class Translator:
         elif target is None:
             raise InputError("name the file with the translations too: --data A.en --target A.de")
         else:
-            examples = read_parallel(Path(data), Path(target), reading.get("encoding") or "utf-8").items
-        part, _ = number_pairs(self.run.recipe, self.run.tokenizer, examples, training=False)
+            read = read_parallel(Path(data), Path(target), reading.get("encoding") or "utf-8")
+            examples = read.items
+            for remark in read.remarks():
+                say(remark)
+        part, cut = number_pairs(self.run.recipe, self.run.tokenizer, examples, training=False)
+        if cut:
+            say(f"{Path(data).name}: {cut:,} texts were cut after {self.run.recipe.tokens.longest} subwords")
         return part.score(part.answers(self.model, tick))
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ holds how it was swapped: it saves and loads as any other after `import mtsa.hub
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ from mtsa.data.source import InputError
 from .swapped_attention import SourceScores, Swap, SwappedAttention
 
 M = TypeVar("M")
-_REFUSED = "mtsa_swapped"  # no attention of this name exists, so that the plain classes refuse a swapped folder
+_REFUSED = "mtsa_swapped"  # no activation of this name exists, so that the plain classes refuse a swapped folder
+_KEPT = "plain_activation"  # where the real one is kept
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Architecture:
     output: str  # the output map; empty where another module has it
     inside: str  # part of the names of encoder layers; empty where all layers are
     heads: str  # attribute with the number of heads
+    activation: str  # what the configuration calls the activation of its feed-forward parts
 
     def attention_class(self) -> type[nn.Module]:
         """Its attention."""
@@ -42,8 +45,8 @@ class Architecture:
         return found
 
 
-_BERT = (("query", "key", "value"), "", "", "num_attention_heads")
-_BART = (("q_proj", "k_proj", "v_proj"), "out_proj", "encoder.layers.", "num_heads")
+_BERT = (("query", "key", "value"), "", "", "num_attention_heads", "hidden_act")
+_BART = (("q_proj", "k_proj", "v_proj"), "out_proj", "encoder.layers.", "num_heads", "activation_function")
 
 ARCHITECTURES: dict[str, Architecture] = {
     entry.kind: entry
@@ -52,7 +55,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture("roberta", "roberta.modeling_roberta", "RobertaConfig", "RobertaSelfAttention", *_BERT),
         Architecture(
             "distilbert", "distilbert.modeling_distilbert", "DistilBertConfig", "DistilBertSelfAttention",
-            ("q_lin", "k_lin", "v_lin"), "out_lin", "", "n_heads",
+            ("q_lin", "k_lin", "v_lin"), "out_lin", "", "n_heads", "activation",
         ),
         Architecture("bart", "bart.modeling_bart", "BartConfig", "BartAttention", *_BART),
         Architecture("marian", "marian.modeling_marian", "MarianConfig", "MarianAttention", *_BART),
@@ -79,13 +82,15 @@ def swap_attention(model: M, **options: Any) -> M:
         raise InputError(f"this {kind} is a decoder; the self-attention of encoders can be swapped")
     base: type[PreTrainedModel] = type(model)
     _swap_modules(model, ARCHITECTURES[kind], swap)
-    assert config is not None
-    config.__class__ = config_class(kind)
-    config.mtsa = swap.as_json()
-    for part in model.modules():  # parts of the model may have a configuration of their own
+    copies: dict[int, PretrainedConfig] = {}  # other models may share the configuration: it is copied before it is changed
+    for part in model.modules():
         own = getattr(part, "config", None)
         if isinstance(own, PretrainedConfig) and own.model_type == kind:
-            own.__class__, own.mtsa = config_class(kind), swap.as_json()
+            if id(own) not in copies:
+                made: Any = copy.deepcopy(own)
+                made.__class__, made.mtsa = config_class(kind), swap.as_json()
+                copies[id(own)] = made
+            part.config = copies[id(own)]  # type: ignore[assignment]
     model.__class__ = model_class(base)  # type: ignore[arg-type]
     return model
 
@@ -95,10 +100,13 @@ class SwappedConfig:
 
     mtsa: dict[str, Any]
 
+    plain_type: str
+
     def to_dict(self) -> dict[str, Any]:
-        """All values; an attention that the plain classes do not have keeps them from loading a swapped model by halves."""
+        """All values; an activation that does not exist keeps the plain classes from loading a swapped model by halves."""
         values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
-        return {**values, "attn_implementation": _REFUSED}
+        name = ARCHITECTURES[self.plain_type].activation
+        return {**values, name: _REFUSED, _KEPT: values[name]}
 
 
 class SwappedModel(nn.Module):
@@ -107,6 +115,13 @@ class SwappedModel(nn.Module):
     def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
         _swap_modules(self, ARCHITECTURES[config.plain_type], Swap(**config.mtsa))
+
+    def initialize_weights(self) -> None:
+        """What no file brought begins as the swap says; the models inside a model would not know."""
+        super().initialize_weights()  # type: ignore[misc]
+        for module in self.modules():
+            if isinstance(module, SourceScores):
+                module.start()
 
 
 @functools.cache
@@ -117,8 +132,9 @@ def config_class(kind: str) -> type[PretrainedConfig]:
     base = getattr(transformers, ARCHITECTURES[kind].config)
 
     def start(self: Any, mtsa: dict[str, Any] | None = None, **values: Any) -> None:
-        if values.get("attn_implementation") == _REFUSED:
-            values.pop("attn_implementation")
+        kept = values.pop(_KEPT, None)
+        if values.get(ARCHITECTURES[kind].activation) == _REFUSED:
+            values[ARCHITECTURES[kind].activation] = kept
         base.__init__(self, **values)
         self.mtsa = Swap(**(mtsa or {})).as_json()
 
@@ -167,7 +183,9 @@ def _swap_modules(model: nn.Module, entry: Architecture, swap: Swap) -> None:
     """
     found = list(_encoder_attention(model, entry))
     if not found:
-        raise InputError(f"{type(model).__name__} has no encoder self-attention to swap")
+        raise InputError(
+            f"{type(model).__name__} has no encoder self-attention to swap; hand over the whole model, not a part of it"
+        )
     for module in found:
         heads, first = getattr(module, entry.heads), getattr(module, entry.maps[0])
         swap.rules(heads)  # before anything is changed
@@ -196,3 +214,18 @@ def swapped_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
         if mapping is not None and plain in mapping:
             base = mapping[plain]
             yield auto, model_class(base[0] if isinstance(base, tuple) else base)
+
+
+def __getattr__(name: str) -> Any:
+    """Classes of swapped models by their names, as pickling asks for them."""
+    import transformers
+
+    for kind, entry in ARCHITECTURES.items():
+        if name == f"Mtsa{entry.config}":
+            return config_class(kind)
+        if name == f"Mtsa{entry.attention}":
+            return _attention_class(kind)
+    base: Any = getattr(transformers, name.removeprefix("Mtsa"), None) if name.startswith("Mtsa") else None
+    if isinstance(base, type) and issubclass(base, PreTrainedModel):
+        return model_class(base)  # type: ignore[arg-type]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,9 +18,10 @@ from mtsa.attention import reference
 from mtsa.attention.function import tensorized_attention
 from mtsa.attention.head_linear import HeadLinear
 from mtsa.attention.mask_choice import rules_for
-from mtsa.attention.scales import apply, scale_function
+from mtsa.attention.scales import SCALES, apply, scale_function
 
 SOURCES, STARTS = ("value", "key"), ("neutral", "glorot")
+_LOADED = "_is_hf_initialized"  # how `transformers` marks what came from a file
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,16 @@ class Swap:
         for name, value, known in (("source", self.source, SOURCES), ("start", self.start, STARTS)):
             if value not in known:
                 raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
-        scale_function(self.pairwise, "pairwise")
-        scale_function(self.source_scale, "source_scale")
+        for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
+            if not isinstance(scale, str):
+                raise ValueError(f"{name} must be one of {', '.join(SCALES)}, which a saved model can keep")
+            scale_function(scale, name)
+        if (
+            isinstance(self.source_bias, bool)
+            or not isinstance(self.source_bias, int | float)
+            or not math.isfinite(self.source_bias)
+        ):
+            raise ValueError(f"source_bias is {self.source_bias!r}; it must be a number")
 
     def as_json(self) -> dict[str, Any]:
         """The options as a configuration keeps them."""
@@ -79,10 +88,21 @@ class SourceScores(nn.Module):
         self.hidden = HeadLinear(heads, width, width, bias=True) if swap.source == "key" else None
         self.score = HeadLinear(heads, width, width, bias=True)
         self.scale = scale_function(swap.source_scale, "source_scale")
-        assert self.score.bias is not None
-        nn.init.constant_(self.score.bias, swap.source_bias)
-        if swap.start == "neutral":
-            nn.init.zeros_(self.score.weight)
+        self.swap = swap
+        self.start()
+
+    def start(self) -> None:
+        """Begin as the swap says, but for what came from a file."""
+        for layer in (self.hidden, self.score):
+            if layer is None:
+                continue
+            assert layer.bias is not None
+            if not getattr(layer.weight, _LOADED, False):
+                layer.reset_weight()
+                if layer is self.score and self.swap.start == "neutral":
+                    nn.init.zeros_(layer.weight)
+            if not getattr(layer.bias, _LOADED, False):
+                nn.init.constant_(layer.bias, self.swap.source_bias if layer is self.score else 0.0)
 
     def forward(self, k: Tensor, v: Tensor) -> Tensor:
         B, H, N, D = v.shape
@@ -136,6 +156,10 @@ def real_keys(mask: Tensor | None) -> Tensor | None:
     """
     if mask is None:
         return None
+    if not isinstance(mask, Tensor):
+        raise ValueError(f"the attention mask is a {type(mask).__name__}; set_attn_implementation to eager or sdpa first")
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        mask = mask.bool()
     seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
     if seen.dim() == 4:
         if not torch.compiler.is_exporting() and not (seen == seen[:, :1, :1]).all():

@@ -7,6 +7,8 @@ Letters: B batch, N tokens.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from .swap import config_class, model_class, swap_attention
 
 _PLACES, _MOST = 2048, 128  # padded tokens and sentences that are translated together
 IGNORED = -100
+_STEP = 16  # subwords
 
 
 def translator_config(
@@ -76,7 +79,8 @@ def translator_config(
 def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
     """A translator drawn anew: Glorot maps, zero biases, shared embeddings of deviation 1 / sqrt(width)."""
     options = getattr(config, "mtsa", None)
-    plain = M2M100Config(**{key: value for key, value in config.to_dict().items() if key not in _OWN})
+    values = {**config.to_dict(), "activation_function": config.activation_function}
+    plain = M2M100Config(**{key: value for key, value in values.items() if key not in _OWN})
     model = M2M100ForConditionalGeneration(plain)
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not model.lm_head:
@@ -88,7 +92,7 @@ def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
     return model if options is None else swap_attention(model, **options)
 
 
-_OWN = ("mtsa", "model_type", "attn_implementation", "architectures", "transformers_version")
+_OWN = ("mtsa", "model_type", "plain_activation", "architectures", "transformers_version")
 
 
 def translator_class(*, swapped: bool) -> type[M2M100ForConditionalGeneration]:
@@ -115,6 +119,9 @@ def translate(
 ) -> list[list[int]]:
     """The translation of each sentence given as subword numbers, in order; batches of like length.
 
+    A translation has at most twice as many subwords as the sentence, whose length is rounded up to a multiple of 16, and 10
+    more; only sentences with the same limit are translated together, so that none depends on its neighbours.
+
     Args:
         model: the translator.
         rows: numbers of the subwords of each.
@@ -125,15 +132,14 @@ def translate(
     training = model.training
     model.eval()
     found: list[list[int]] = [[] for _ in rows]
-    for batch in sorted_batches([len(row) for row in rows], tokens=_PLACES // max(1, beam // 2), most=_MOST):
+    for batch in _batches(rows, _PLACES // max(1, beam // 2)):
         inputs = tensors([rows[number] for number in batch])
-        longest = inputs["input_ids"].shape[1]
         search = {"length_penalty": penalty, "early_stopping": True} if beam > 1 else {}
         how = GenerationConfig(
             num_beams=beam,
             do_sample=False,
             **search,
-            max_new_tokens=min(500, 2 * longest + 10),
+            max_new_tokens=_limit(rows[batch[0]]),
             pad_token_id=PAD_NUMBER,
             eos_token_id=END_NUMBER,
             decoder_start_token_id=END_NUMBER,
@@ -145,3 +151,17 @@ def translate(
         tick(len(batch))
     model.train(training)
     return found
+
+
+def _limit(row: Sequence[int]) -> int:
+    return min(500, 2 * (_STEP * math.ceil(len(row) / _STEP)) + 10)
+
+
+def _batches(rows: Rows, places: int) -> Iterator[list[int]]:
+    """Numbers of rows to translate together: those with the same limit, sorted by length."""
+    groups: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(_limit(row), []).append(number)
+    for numbers in groups.values():
+        for batch in sorted_batches([len(rows[number]) for number in numbers], tokens=places, most=_MOST):
+            yield [numbers[place] for place in batch]

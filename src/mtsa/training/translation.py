@@ -92,12 +92,20 @@ class SubwordInputs(Inputs):
 
 
 def number_pairs(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Example], *, training: bool) -> tuple[Part, int]:
-    """Pairs as numbers, and how many of their texts were cut off; only training cuts translations."""
-    rows, cut_off = subwords.subword_numbers(tokenizer, [example.text for example in examples], recipe.tokens.longest)
-    limit = recipe.tokens.longest if training else 0
-    targets, more = subwords.subword_numbers(tokenizer, [str(example.label) for example in examples], limit)
+    """Pairs as numbers, and how many of their texts were cut off.
+
+    Training leaves out pairs with a side that is too long: cut off, its two sides would say different things.
+    """
+    limit = recipe.tokens.longest
+    targets, _ = subwords.subword_numbers(tokenizer, [str(example.label) for example in examples], 0)
+    rows, cut_off = subwords.subword_numbers(tokenizer, [example.text for example in examples], 0 if training else limit)
     truths = [str(example.label) for example in examples]
-    return TranslationPart(rows, targets, truths, tokenizer, recipe), cut_off + more
+    if training and limit:
+        kept = [place for place in range(len(rows)) if max(len(rows[place]), len(targets[place])) <= limit]
+        cut_off = len(rows) - len(kept)
+        rows, targets = ([some[place] for place in kept] for some in (rows, targets))
+        truths = [truths[place] for place in kept]
+    return TranslationPart(rows, targets, truths, tokenizer, recipe), cut_off
 
 
 class Translation(Kind):
