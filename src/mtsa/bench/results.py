@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mtsa.inference import parity
+
 from . import pairs, serving, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
@@ -30,7 +32,7 @@ def sections(records: Path) -> list[str]:
     sections = []
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
-        kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section}
+        kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
@@ -55,6 +57,14 @@ def _batch_section(record: dict[str, Any], path: Path) -> str:
             "",
         ]
     )
+
+
+def _export_section(record: dict[str, Any], path: Path) -> str:
+    """How an exported model differs from the model, and how quick it is."""
+    about = ", ".join(f"{key} {value}" for key, value in record["encoder"].items())
+    lines = [f"## A model exported as {record['form']}\n", _circumstances(record, path)]
+    lines += [f"Task {record['task']}, encoder: {about}.\n", "```", *parity.lines(record), "```", ""]
+    return "\n".join(lines)
 
 
 def _pair_section(record: dict[str, Any], path: Path) -> str:

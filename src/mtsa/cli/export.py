@@ -44,8 +44,7 @@ def export(
         parts = write(predictor, to, out)
         graph = parity.open_graph(out, to)
         report: dict[str, Any] = {
-            **parity.report_head(),
-            "form": to,
+            **parity.report_head(predictor, to),
             "lengths": parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor)),
             "opposed gaps": parity.opposed_gaps(to, out),
         }

@@ -25,6 +25,7 @@ from mtsa.data.source import InputError
 from mtsa.machine import circumstances
 
 from .export import FILES, Parts, silence
+from .opening import AnyPredictor
 from .predictor import Predictor
 
 LENGTHS = (1, 31, 32, 33, 200, 512)
@@ -191,9 +192,10 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
     return answers, spent
 
 
-def report_head() -> dict[str, Any]:
-    """Where it was measured."""
-    return {**circumstances(), "kind": "export"}
+def report_head(predictor: AnyPredictor, form: str) -> dict[str, Any]:
+    """What was exported, and where it was measured."""
+    recipe = predictor.run.recipe
+    return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
 
 
 def lines(report: dict[str, Any]) -> list[str]:
