@@ -212,6 +212,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     return el("div", { className: "map" }, canvas);
   }
   function redraw() {
+    readout.style.height = `${1.55 * (2 + Math.min(4, Math.ceil(layer().heads.length / 2)))}em`;  // so that nothing below it jumps
     const now = layer(), all = now.heads.map((_, head) => headWeights(now, head, state.feature));
     shown.textContent = state.feature < 0 ? `all ${features()} together` : `${state.feature + 1} of ${features()}`;
     const times = all.map(rows => rows.map(timesEven));
