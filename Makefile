@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 
-.PHONY: help setup demo test test-all lint bench screenshots clean
+.PHONY: help setup demo test test-all lint bench docs screenshots clean
 help:
 	@echo "make demo      train on the embedded corpus, compare, predict, look inside"
 	@echo "make test      lint, types and the fast tests"
 	@echo "make test-all  every test, the slow ones included"
 	@echo "make bench     speed and memory against length, with the figures, into results/"
+	@echo "make docs      the pages as HTML, into docs/_build"
 	@echo "make screenshots   the pictures of docs/explorer.md, in a headless Chromium"
 	@echo "make setup     make .venv (the others do it when it is missing or out of date)"
 
@@ -40,6 +41,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/mtsa bench layer --out results/bench
+
+docs: $(STAMP)
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "written: docs/_build/index.html"
 
 screenshots: $(STAMP)
 	@$(BIN)/python docs/screenshots.py

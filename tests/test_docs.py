@@ -92,3 +92,30 @@ def test_links_between_the_documents_hold():
 def test_the_results_page_is_what_the_records_make(tmp_path):
     results.write(ROOT / "results", tmp_path / "results.md")
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"
+
+
+def test_the_code_of_the_page_on_extending_runs(tmp_path):
+    from mtsa.encoders import registry
+
+    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "docs" / "extending.md").read_text(), re.S)
+    assert len(blocks) == 2
+    names: dict[str, object] = {"folder": tmp_path / "run"}
+    try:
+        for block in blocks:
+            exec(compile(block, "extending.md", "exec", dont_inherit=True), names)
+    finally:
+        registry._ENCODERS.pop("running_mean", None)
+    assert names["y"].shape == (2, 9, 64)
+    assert names["answer"].label in names["model"].labels
+
+
+def test_the_pages_build_without_a_warning(tmp_path):
+    import subprocess
+    import sys
+
+    pytest.importorskip("sphinx", reason="sphinx is not installed")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "walkthrough.html").exists()
+    assert (tmp_path / "_images" / "explorer.png").exists()

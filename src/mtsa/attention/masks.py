@@ -220,7 +220,7 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Distance(Mask):
-    """Every key, with the bias -rate * |query - key|: near keys count more.
+    """Every key, with the bias -rate * abs(query - key): near keys count more.
 
     >>> print(Distance(0.5).draw(4))
     9 6 3 2
