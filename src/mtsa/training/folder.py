@@ -19,6 +19,7 @@ from .inputs import Inputs
 from .prepare import kind_of
 from .recipe import Recipe
 from .recipe_files import load_recipe, to_toml
+from .trust import check_weights
 from .weights import save_weights
 
 MANIFEST = "manifest.json"
@@ -97,8 +98,10 @@ def open_run(folder: Path) -> Run:
     check_run(folder)
     quiet()
     recipe = load_recipe(str(folder / RECIPE))
+    kind = kind_of(recipe).model_class(recipe)
+    check_weights(folder, kind)
     try:
-        loaded: Any = kind_of(recipe).model_class(recipe).from_pretrained(folder, output_loading_info=True)
+        loaded: Any = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
         raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None

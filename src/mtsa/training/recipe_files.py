@@ -20,6 +20,8 @@ from mtsa.names import nearest
 from .recipe import Recipe
 from .recipe_checks import check_names, check_recipe
 
+_LARGEST = 1_000_000  # bytes of a recipe
+
 
 def named_recipes() -> dict[str, str]:
     """The recipes that come with the package: name and first comment line."""
@@ -41,14 +43,23 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     elif Path(name).suffix.lower() in ENDINGS:
         raise InputError(f'"{name}" is no recipe; to train on it, write: --train {name}')
     elif Path(name).is_file():
-        text, source = Path(name).read_text(encoding="utf-8"), name
+        text, source = _text(Path(name)), name
     else:
         raise InputError(f'recipe "{name}" is neither a file nor a known name; {nearest(name, named_recipes())}')
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: this is no TOML: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: this is no TOML: {str(error)[:200]}") from None
     return make_recipe(table, settings or [], source)
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > _LARGEST:
+        raise InputError(f"{path} has more than {_LARGEST:,} bytes; it is no recipe")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start + 1} is no UTF-8; a recipe is TOML in UTF-8") from None
 
 
 def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe", *, whole: bool = True) -> Recipe:

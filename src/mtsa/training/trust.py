@@ -1,0 +1,80 @@
+"""Is a run folder from outside what it says? Checked before anything of its size is built or read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import PretrainedConfig, PreTrainedModel
+
+from mtsa.data.source import InputError
+
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_LARGEST, _LAYERS, _PLACES = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
+
+
+def check_weights(folder: Path, kind: type[PreTrainedModel]) -> None:
+    """See that the weights of a folder are those that its configuration asks for, of the right shapes, and numbers.
+
+    Raises:
+        InputError: they are not, or the configuration asks for something absurd.
+    """
+    try:
+        config = kind.config_class.from_pretrained(folder)  # type: ignore[union-attr]
+    except Exception as error:
+        raise InputError(f"{folder}: config.json cannot be read ({str(error)[:200]})") from None
+    _check_numbers(folder, config)
+    try:
+        with torch.device("meta"):
+            wanted = {name: tuple(value.shape) for name, value in kind(config).state_dict().items()}
+    except Exception as error:
+        raise InputError(f"{folder}: config.json describes no model ({str(error)[:200]})") from None
+    there = _shapes(folder / "model.safetensors")
+    for name, shape in there.items():
+        if name not in wanted:
+            raise InputError(f"{folder}: model.safetensors holds {name[:80]}, which config.json does not ask for; train again")
+        if shape != wanted[name]:
+            raise InputError(f"{folder}: {name} has the shape {shape}, but config.json asks for {wanted[name]}; train again")
+    missing = [name for name in wanted if name not in there]
+    if sum(math.prod(wanted[name]) for name in missing) > sum(
+        map(math.prod, there.values())
+    ):  # tied ones are no more than those
+        raise InputError(f"{folder}: model.safetensors does not hold {missing[0]}; train again")
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {}
+            for name in file.keys():  # noqa: SIM118  # no dictionary
+                part = file.get_slice(name)
+                if part.get_dtype() not in _FLOATS:
+                    raise InputError(f"{path}: {name[:80]} is of type {part.get_dtype()}; weights are floating-point numbers")
+                found[name] = tuple(part.get_shape())
+            return found
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is no safetensors file ({str(error)[:100]})") from None
+
+
+def _check_numbers(folder: Path, config: PretrainedConfig) -> None:
+    for key, value in _numbers(config.to_dict()):
+        most = _LAYERS if "layer" in key else _PLACES if "position" in key else _LARGEST
+        if not math.isfinite(value) or abs(value) > most:
+            raise InputError(f"{folder}: config.json has {key} = {value:.3g}, which no model has")
+
+
+def _numbers(values: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    if isinstance(values, dict):
+        for name, value in values.items():
+            yield from _numbers(value, str(name)[:60])
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _numbers(value, key)
+    elif isinstance(values, int | float) and not isinstance(values, bool):
+        yield key, min(float(values), math.inf) if abs(values) < 1e300 else math.inf

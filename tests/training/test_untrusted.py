@@ -1,0 +1,152 @@
+"""A run folder from outside, its manifest made to match: refused in one sentence, before anything large is built."""
+
+import json
+import pickle
+import resource
+import shutil
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from mtsa.data.source import InputError
+from mtsa.files import fingerprint
+from mtsa.training.folder import MANIFEST, open_run
+
+
+@pytest.fixture
+def folder(runs, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(runs["classification"].run.folder, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    return copy
+
+
+def sign(folder):
+    """Make the manifest fit whatever is there now."""
+    entries = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({name: fingerprint(folder / name) for name in entries}))
+
+
+def change_config(folder, **values):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    sign(folder)
+
+
+def change_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    sign(folder)
+
+
+def refused(folder, message):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=message) as caught:
+        open_run(folder)
+    assert "\n" not in str(caught.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+
+
+def test_as_it_is(folder):
+    sign(folder)
+    assert open_run(folder).labels == ["colour", "fruit"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden": 10**7}, "has the shape"),
+        ({"hidden": 10**12}, "hidden = 1e\\+12, which no model has"),
+        ({"hidden": -5}, "describes no model|has the shape|cannot be read"),
+        ({"width": 10**8}, "has the shape"),
+        ({"encoder_options": {"head_dim": 10**6}}, "has the shape"),
+        ({"encoder": "stacked_mtsa", "encoder_options": {"layers": 10**9}}, "layers = 1e\\+09"),
+        ({"encoder": "no such"}, "describes no model|cannot be read"),
+        ({"dropout": float("nan")}, "config.json"),
+        ({"auto_map": {"AutoModel": "evil.Model"}, "hidden": 9}, "has the shape"),
+        ({"pretrained": {"model_type": "bert", "num_hidden_layers": 10**6}}, "layers = 1e\\+06"),
+        ({"words": [10**11, 0]}, "words = 1e\\+11"),
+    ],
+)
+def test_configurations_that_do_not_fit(folder, values, message):
+    change_config(folder, **values)
+    refused(folder, message)
+
+
+def test_weights_that_do_not_fit(folder):
+    change_weights(folder, lambda weights: weights.update(extra=torch.zeros(3)))
+    refused(folder, "holds extra, which config.json does not ask for")
+
+
+def test_weights_that_are_missing(folder):
+    largest = {}
+
+    def remove(weights):
+        name = max(weights, key=lambda key: weights[key].numel())
+        largest[name] = weights.pop(name)
+
+    change_weights(folder, remove)
+    refused(folder, "does not hold")
+
+
+def test_weights_of_another_type(folder):
+    change_weights(folder, lambda weights: weights.update({name: value.long() for name, value in weights.items()}))
+    refused(folder, "is of type I64; weights are floating-point numbers")
+
+
+class Bomb:
+    """Something that would leave a mark if it were unpickled."""
+
+    def __reduce__(self):
+        return (open, ("exploded", "w"))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "recipe.toml"])
+def test_a_pickle_is_not_read(folder, name, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / name).write_bytes(pickle.dumps(Bomb()))
+    sign(folder)
+    with pytest.raises(InputError):
+        open_run(folder)
+    assert not (folder / "exploded").exists()
+
+
+def test_a_pickle_beside_it_is_not_looked_at(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt"):
+        (folder / name).write_bytes(pickle.dumps(Bomb()))
+    open_run(folder)
+    assert not (folder / "exploded").exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b"])
+def test_a_manifest_that_names_files_elsewhere(folder, name):
+    entries = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(entries | {name: {}}))
+    refused(folder, "no manifest")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_bytes_that_were_changed(folder, data):
+    """Any file with some bytes overwritten, cut or added, the manifest made to match: opened, or refused in a sentence."""
+    name = data.draw(
+        st.sampled_from(["config.json", "tokenizer.json", "recipe.toml", "model.safetensors", "tokenizer_config.json"])
+    )
+    path = folder / name
+    before = path.read_bytes()
+    place = data.draw(st.integers(0, min(len(before), 3000) - 1))
+    new = data.draw(st.binary(max_size=20))
+    path.write_bytes(before[:place] + new + before[place + data.draw(st.integers(0, 20)) :])
+    sign(folder)
+    told = ""
+    try:
+        open_run(folder)
+    except InputError as error:
+        told = str(error)
+    finally:
+        path.write_bytes(before)
+    assert "\n" not in told
