@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,17 +127,9 @@ def bench_tagging(
 ) -> None:
     """Tagging a file in batches, beside one sentence at a time in the same run."""
     from mtsa.bench import tagging
-    from mtsa.files import write_json
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with adder(None, "tagging") as tick:
-            record = tagging.run(run, data, single, tick)
-        write_json(out / "bench-tagging.json", record)
-    except ValueError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+    with adder(None, "tagging") as tick:
+        record = _recorded(out / "bench-tagging.json", lambda: tagging.run(run, data, single, tick))
     for line in tagging.lines(record):
         typer.echo(line)
 
@@ -150,19 +143,26 @@ def bench_serve(
 ) -> None:
     """Requests to the server at the same time, beside the same requests one after the other."""
     from mtsa.bench import serving
+
+    with adder(2 * requests, "asking") as tick:
+        record = _recorded(out / "bench-serving.json", lambda: serving.run(run, data, requests, tick))
+    for line in serving.lines(record):
+        typer.echo(line)
+
+
+def _recorded(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Measure, and write the record."""
     from mtsa.files import write_json
 
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with adder(2 * requests, "asking") as tick:
-            record = serving.run(run, data, requests, tick)
-        write_json(out / "bench-serving.json", record)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record = measure()
+        write_json(path, record)
     except ValueError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
-    for line in serving.lines(record):
-        typer.echo(line)
+        fail(f"--out {path.parent}: {error.strerror}; name a folder that can be written")
+    return record
 
 
 def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:

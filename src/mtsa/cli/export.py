@@ -58,7 +58,7 @@ def export(
         write_json(out / "parity.json", report)
     for line in parity.lines(report):
         typer.echo(line)
-    worst = max(row["apart"] for row in report["lengths"])
+    worst = max(report["opposed gaps"]["export"], *(row["apart"] for row in report["lengths"]))
     if not worst <= parity.MOST_APART:
         typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
         raise typer.Exit(1)
