@@ -1,7 +1,6 @@
 """A killed run loses nothing older than its last checkpoint, and ends as if it had never been killed."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -45,13 +44,8 @@ def same(first, second):
 
 def kill_after(recipe, folder, step):
     """Start a run and kill it when the checkpoint of that step has appeared."""
-    slowed = (
-        "import time, mtsa.training.trainer as t\n"
-        "real = t.RecipeTrainer.compute_loss\n"
-        "t.RecipeTrainer.compute_loss = lambda *a, **k: (time.sleep(0.05), real(*a, **k))[1]\n"
-        "from mtsa.__main__ import main\nmain()\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", slowed, *command(recipe, folder)[3:]], stdout=subprocess.DEVNULL)
+    slowed = [sys.executable, "-m", "tests.training.slowly", *command(recipe, folder)[3:]]
+    process = subprocess.Popen(slowed, stdout=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
         assert process.poll() is None, "it ended before it was killed"
@@ -139,28 +133,3 @@ def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
     checkpoints.sweep(tmp_path, keep={tmp_path / "checkpoint-30"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
-
-
-def test_two_processes_equal_one(tmp_path):
-    """The same global batches, and a loss over all of them: the same weights to 1e-5, dropout off."""
-    data = write_csv(tmp_path / "train.csv", sentences(157))
-    recipe = small_recipe(data, epochs=3, batch=15, learning_rate=0.5, optimizer="adadelta")
-    path = tmp_path / "recipe.toml"
-    path.write_text(to_toml(recipe).replace("\ndropout = 0.1", "\ndropout = 0.0"))
-    subprocess.run(command(path, tmp_path / "one"), check=True, capture_output=True, timeout=300)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "mtsa"]
-    done = subprocess.run(
-        [*torchrun, *command(path, tmp_path / "two")[3:]],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    first, second = (open_run(tmp_path / name).model.state_dict() for name in ("one", "two"))
-    start = small_recipe(data)
-    assert start.training.seed == 0
-    for name in first:
-        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-5)
-    assert done.stdout.count("best dev at step") == 1

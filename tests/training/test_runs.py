@@ -12,12 +12,12 @@ from mtsa.data.source import InputError
 from mtsa.encoders import encoder_names
 from mtsa.inference.predictor import Predictor
 from mtsa.training.folder import open_run
+from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
 from mtsa.training.several import cross_validate, repeat
 from mtsa.training.split import cut, read_split
-from mtsa.training.trainer import make_optimizer
 from tests.encoders.test_encoders import SMALL
 from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
 

@@ -5,11 +5,13 @@ import dataclasses
 import pytest
 import torch
 
+from mtsa.training.loading import LengthBatches
+from mtsa.training.optimizer import make_optimizer
 from mtsa.training.parts import SentencePart
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Training, Vectors
 from mtsa.training.split import read_split
-from mtsa.training.trainer import LengthBatches, RecipeTrainer, make_optimizer
+from mtsa.training.trainer import RecipeTrainer
 from tests.workbench import COLOURS, glove, sentences, small_recipe, write_csv
 
 
@@ -95,9 +97,9 @@ def test_every_epoch_has_its_own_batches_and_every_process_its_share(data, tmp_p
     assert epochs[0] != epochs[1]
     part = SentencePart([[1] * (number % 7 + 1) for number in range(101)], torch.zeros(101), [])
     for training in (Training(batch=10), Training(batch_tokens=60)):
-        whole = list(LengthBatches(part, training, 3, 0, 1))
+        whole = list(LengthBatches(part, training, 0, 1))
         assert sorted(number for batch in whole for number in batch) == list(range(101))
-        shares = [list(LengthBatches(part, training, 3, rank, 3)) for rank in range(3)]
+        shares = [list(LengthBatches(part, training, rank, 3)) for rank in range(3)]
         for batch, *parts in zip(whole, *shares, strict=True):
             assert sorted(batch) == sorted(number for part in parts for number in part)
             assert all(parts)

@@ -53,6 +53,41 @@ def check(
         raise typer.Exit(2)
 
 
+@data.command("shard")
+def shard(
+    files: Annotated[list[Path], typer.Argument(help="Training file; of translations two, A.en A.de.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; name it as --train of mtsa train.")],
+    task: Annotated[str, typer.Option(help="What it is for, as in mtsa train.")] = "classification",
+    text_column: TextColumn = None,
+    pair_column: PairColumn = None,
+    label_column: LabelColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    megabytes: Annotated[float, typer.Option(min=0.01, help="Text of a shard; memory holds a few times as much.")] = 16.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
+) -> None:
+    """Deal a training file that is larger than memory out into shards, to train from disk."""
+    from mtsa.data.source import InputError
+    from mtsa.training.start import make
+    from mtsa.training.streamed import make_shards
+
+    with refusing():
+        if len(files) > (2 if task == "translation" else 1):
+            raise InputError(f"{files[-1]}: task {task} takes {'two files' if task == 'translation' else 'one file'}")
+        columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+        options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
+        named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
+        recipe = make(None, task=task, data={**options, **named}, seed=seed, sized=False)
+        with bar("dealing", None) as move:
+            shards, remarks = make_shards(recipe, out, megabytes=megabytes, tick=lambda count: move(count, "examples"))
+    for line in remarks:
+        typer.echo(line)
+    typer.echo(
+        f"{out}: {len(shards):,} examples in {len(shards.counts):,} shards; train with: mtsa train --train {out} --dev FILE"
+    )
+
+
 @data.command("convert")
 def convert(
     source: Annotated[Path, typer.Argument(help="File with semantic roles.")],

@@ -25,6 +25,9 @@ def pretrain(
     steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
     learning_rate: Annotated[float, typer.Option(min=1e-9, help="Largest learning rate.")] = 1e-3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    shared: Annotated[
+        bool, typer.Option(help="Under torchrun, a share of the weights in each process (FSDP), no copy.")
+    ] = False,
 ) -> None:
     """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
     from mtsa.data.source import InputError
@@ -39,7 +42,7 @@ def pretrain(
             learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
         )  # fmt: skip
         texts = [text for source in sources for text in _texts(source) if text]
-        run(texts, out, setting, say=typer.echo, progress=bar)
+        run(texts, out, setting, say=typer.echo, progress=bar, shared=shared)
 
 
 def _texts(source: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -18,6 +19,19 @@ def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Exampl
         InputError: files of unlike length, or whatever is wrong with a line.
     """
     examples = Examples(source, [])
+    examples.items.extend(parallel_lines(examples, target, encoding))
+    if not examples.items:
+        raise InputError(f"{source} and {target} hold no pair of lines")
+    return examples
+
+
+def parallel_lines(told: Examples, target: Path, encoding: str = "utf-8") -> Iterator[Example]:
+    """The pairs one by one; `told`, of the source file, learns which lines are left out.
+
+    Raises:
+        InputError: as `read_parallel`.
+    """
+    source = told.path
     for count, (one, other) in enumerate(zip_longest(lines(source, encoding), lines(target, encoding))):
         if one is None or other is None:
             short, long = (source, target) if one is None else (target, source)
@@ -27,9 +41,6 @@ def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Exampl
             if len(side) > LONGEST:
                 raise at(path, number, f"{len(side):,} characters; split the text, at most {LONGEST:,} are trained on")
         if text and translation:
-            examples.items.append(Example(text, translation, number))
+            yield Example(text, translation, number)
         else:
-            examples.empty.append(number)
-    if not examples.items:
-        raise InputError(f"{source} and {target} hold no pair of lines")
-    return examples
+            told.empty.append(number)

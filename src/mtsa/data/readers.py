@@ -105,17 +105,26 @@ def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fal
         InputError: as `stream`, and for a file without examples.
     """
     examples = Examples(path, [])
-    with_gaps = settle(layout, path, paired=paired).format == "nli"
-    for example in stream(path, layout, number=number, paired=paired):
-        if with_gaps and example.label == pairs.UNDECIDED:
-            examples.undecided += 1
-        elif example.empty:
-            examples.empty.append(example.line)
-        else:
-            examples.items.append(example)
+    examples.items.extend(usable(examples, layout, number=number, paired=paired))
     if not examples.items:
         raise InputError(f"{path} holds no examples; it needs at least one row with a text and a label")
     return examples
+
+
+def usable(told: Examples, layout: Layout, *, number: bool = False, paired: bool = False) -> Iterator[Example]:
+    """The labelled examples of a file one by one; `told` learns what is left out.
+
+    Raises:
+        InputError: as `stream`.
+    """
+    with_gaps = settle(layout, told.path, paired=paired).format == "nli"
+    for example in stream(told.path, layout, number=number, paired=paired):
+        if with_gaps and example.label == pairs.UNDECIDED:
+            told.undecided += 1
+        elif example.empty:
+            told.empty.append(example.line)
+        else:
+            yield example
 
 
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:

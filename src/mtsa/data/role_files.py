@@ -32,15 +32,26 @@ def read_roles(path: Path, *, words: Path | None = None, format: str = "auto", e
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    format, encoding = role_format(path, format), "utf-8" if encoding == "auto" else encoding
-    if format == "props":
-        return read_props(path, words, encoding, verbs=False)
-    if words is not None:
-        raise InputError(f"{words}: format {format} holds its words itself; leave out the file of words")
-    found = list(_propbank(path, encoding) if format == "propbank" else _json(path, encoding))
+    found = list(stream_roles(path, words=words, format=format, encoding=encoding))
     if not found:
         raise InputError(f"{path} holds no sentence")
     return found
+
+
+def stream_roles(
+    path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto"
+) -> Iterator[RoleSentence]:
+    """The sentences of a file one by one; those of a props file are all read first.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    format, encoding = role_format(path, format), "utf-8" if encoding == "auto" else encoding
+    if format == "props":
+        return iter(read_props(path, words, encoding, verbs=False))
+    if words is not None:
+        raise InputError(f"{words}: format {format} holds its words itself; leave out the file of words")
+    return _propbank(path, encoding) if format == "propbank" else _json(path, encoding)
 
 
 def words_beside(path: Path, format: str) -> Path | None:

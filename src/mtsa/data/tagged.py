@@ -61,13 +61,24 @@ def read_marked(path: Path, layout: Layout) -> list[TaggedSentence]:
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    if tagged_format(path, layout.format) == "jsonl":
-        found = list(_json(path, layout))
-    else:
-        found = list(_columns(path, layout))
+    found = list(_marked(path, layout))
     if not found:
         raise InputError(f"{path} holds no sentence")
     return found
+
+
+def stream_tagged(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+    """All sentences of a file one by one, spans in BIO; the file is read twice, for all tags decide whether they mark spans.
+
+    Raises:
+        InputError: whatever is wrong with the file, with the line.
+    """
+    spans = marks_spans({tag for sentence in _marked(path, layout) for tag in sentence.tags})
+    return (_in_bio(sentence) if spans else sentence for sentence in _marked(path, layout))
+
+
+def _marked(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+    return (_json if tagged_format(path, layout.format) == "jsonl" else _columns)(path, layout)
 
 
 def tagged_format(path: Path, format: str) -> str:
@@ -87,7 +98,11 @@ def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
     """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
     if not marks_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
-    return [replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags)))) for one in sentences]
+    return [_in_bio(sentence) for sentence in sentences]
+
+
+def _in_bio(one: TaggedSentence) -> TaggedSentence:
+    return replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags))))
 
 
 def marks_spans(names: Iterable[str]) -> bool:

@@ -192,7 +192,7 @@ def _evaluate(folder: Path, split: Split, tests: dict[str, list[Example]]) -> di
     """Accuracy on the training part, and the one evaluation on all test pairs, with the figures of each test part."""
     run = open_run(folder)
     every = [example for examples in tests.values() for example in examples]
-    train, _ = number_examples(run.recipe, run.tokenizer, run.labels, split.train)
+    train, _ = number_examples(run.recipe, run.tokenizer, run.labels, list(split.train))
     part, _ = number_examples(run.recipe, run.tokenizer, run.labels, every)
     learnt = train.score(train.answers(run.model)).as_json()["accuracy"]
     found = part.answers(run.model)

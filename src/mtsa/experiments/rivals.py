@@ -50,7 +50,7 @@ def _tfidf(split: Split, seed: int) -> Answers:
 
     curve = []
     for strength in _STRENGTHS:
-        accuracy = fitted(strength, split.train).score(_texts(split.dev), _labels(split.dev))
+        accuracy = fitted(strength, list(split.train)).score(_texts(split.dev), _labels(split.dev))
         curve.append({"C": strength, "accuracy": float(accuracy)})
     best = max(curve, key=lambda entry: entry["accuracy"])["C"]
     model = fitted(best, [*split.train, *split.dev])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Inputs(ABC):
         """Give a fresh model what it starts from."""
 
 
-def make_inputs(recipe: Recipe, texts: Sequence[str], tick: Callable[[int], None]) -> Inputs:
+def make_inputs(recipe: Recipe, texts: Iterable[str], tick: Callable[[int], None]) -> Inputs:
     """The inputs of a recipe, for these training texts.
 
     Raises:
@@ -51,7 +51,7 @@ def make_inputs(recipe: Recipe, texts: Sequence[str], tick: Callable[[int], None
 class WordInputs(Inputs):
     """The words of the training texts, with the vectors of a file where there is one."""
 
-    def __init__(self, recipe: Recipe, texts: Sequence[str], tick: Callable[[int], None]) -> None:
+    def __init__(self, recipe: Recipe, texts: Iterable[str], tick: Callable[[int], None]) -> None:
         least = recipe.tokens.least or (1 if recipe.vectors.file else 2)
         self.words = tokens.count_words(texts, least=least, spaced=recipe.tagged)
         loaded = _vectors(recipe, self.words, tick)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtsa.data.batches import tensors
+from mtsa.data.batches import shuffled_batches, tensors
 from mtsa.models.answers import answers, silent
 from mtsa.models.grouping import places_filled
 from mtsa.scoring.classification import score_classes
@@ -32,6 +32,19 @@ class Part(ABC):
     def lengths(self) -> list[int]:
         """Words of each."""
         return [len(row) for row in self.rows]
+
+    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
+        """The places of one pass, batch by batch, as `shuffled_batches` has them."""
+        yield from shuffled_batches(self.lengths, size, tokens=tokens, least=least, seed=seed, epoch=epoch)
+
+    def count(self, size: int, *, tokens: int, least: int, seed: int) -> int:
+        """How many batches a pass has; as many in each."""
+        return sum(1 for _ in self.batches(size, tokens=tokens, least=least, seed=seed, epoch=0))
+
+    @property
+    def sample(self) -> Part:
+        """What the part is like: all of it, or a random piece that fits into memory."""
+        return self
 
     @abstractmethod
     def batch(self, places: Sequence[int]) -> dict[str, Tensor]:

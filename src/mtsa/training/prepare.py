@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
+
+from mtsa.data.shards import Shards
 
 from .inputs import Inputs
 from .kind import Kind
@@ -14,6 +17,7 @@ from .parts import Part
 from .recipe import Recipe
 from .sentences import Sentences
 from .split import Split, repeated
+from .streamed import stream_part
 from .tagging import Tagging
 from .translation import Translation
 
@@ -54,10 +58,11 @@ def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda c
     inputs = kind.inputs(recipe, split, tick)
     parts: dict[str, Part] = {}
     for name, examples in split.named().items():
-        parts[name], cut_off = kind.number(recipe, inputs.tokenizer, labels, examples, training=name == "train")
+        number = functools.partial(kind.number, recipe, inputs.tokenizer, labels, training=name == "train")
+        parts[name], cut_off = stream_part(examples, number) if isinstance(examples, Shards) else number(examples)
         if cut_off:
             remarks.append(f"{name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
     remarks += inputs.remarks
-    config = kind.config(recipe, labels, inputs, parts["train"])
+    config = kind.config(recipe, labels, inputs, parts["train"].sample)
     known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(kind.rows_of(example))]
     return Prepared(recipe, labels, inputs, config, parts, remarks, known)

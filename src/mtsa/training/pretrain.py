@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
@@ -25,7 +27,8 @@ from tokenizers.normalizers import NFC, Lowercase
 from tokenizers.normalizers import Sequence as NormalizerSequence
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
 
 from mtsa.data.source import InputError
@@ -34,7 +37,8 @@ from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
-from .run import Progress
+from .run import Progress, is_first, set_threads
+from .spread import gather, scatter, spread, take_shares, whole_state
 
 _END, _UNKNOWN = "<end>", "<unk>"
 _RECORD, _BEGUN = "record.json", "begun.json"
@@ -65,6 +69,7 @@ def pretrain(
     say: Callable[[str], None],
     progress: Progress,
     save_every: int = 200,
+    shared: bool = False,
 ) -> float:
     """Train a language model and write it; a call that was stopped goes on from its last checkpoint. The last dev loss.
 
@@ -75,11 +80,14 @@ def pretrain(
         say: hears what a user should know.
         progress: makes a progress bar.
         save_every: steps between checkpoints.
+        shared: over several processes (torchrun), whether each holds a share of the weights, not a copy.
 
     Raises:
         InputError: too little text, or a folder that holds something else.
     """
     quiet()
+    _meet()
+    first = is_first()
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
     identity = {"setting": asdict(setting), "sha256": digest}
     _check_room(out, identity)
@@ -91,19 +99,23 @@ def pretrain(
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
         raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / _BEGUN, identity)
+    if first:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
     weights = sum(value.numel() for value in model.parameters())
-    say(
+    tell = say if first else lambda line: None
+    tell(
         f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
         f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
     )
-    run = _Run(model, setting, train, out / _CHECKPOINTS)
+    run = _Run(model, setting, train, out / _CHECKPOINTS, shared=shared)
     with progress("pretraining", setting.steps) as bar:
         run.train(lambda step, loss: bar(step, f"loss {loss:.2f}"), save_every)
     loss = _loss(model, dev, setting.batch)
+    if not first:
+        return loss
     _write(out, model, tokenizer, setting)
     record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
@@ -114,21 +126,38 @@ def pretrain(
     return loss
 
 
+def _meet() -> None:
+    """Join the processes that torchrun started, if it did."""
+    set_threads()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+        dist.init_process_group("gloo")
+
+
 class _Run:
     """The training loop, with checkpoints that appear whole."""
 
-    def __init__(self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path) -> None:
+    def __init__(
+        self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path, *, shared: bool = False
+    ) -> None:
         self.model, self.setting, self.rows, self.folder = model, setting, rows, folder
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=setting.learning_rate, weight_decay=0.01, fused=True)
+        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        self.shared = shared and self.world > 1
+        self.trained: nn.Module = model
+        if self.world > 1:
+            self.trained = spread(model, torch.device("cpu")) if self.shared else DistributedDataParallel(model)
+        weights = self.trained.parameters()
+        self.optimizer = torch.optim.AdamW(weights, lr=setting.learning_rate, weight_decay=0.01, fused=True)
+        if self.shared:
+            take_shares(self.optimizer)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict[str, float]] = []
 
     def train(self, tick: Callable[[int, float], None], save_every: int) -> None:
         self._restore()
         begun, before = time.perf_counter(), self.seconds
-        self.model.train()
+        self.trained.train()
         while self.step < self.setting.steps:
-            torch.manual_seed(self.setting.seed * 1_000_003 + self.step)  # dropout follows from the step alone
+            torch.manual_seed(self.setting.seed * 1_000_003 + self.step + self.rank * 7_919)  # dropout follows from the step
             loss = self._update()
             self.step += 1
             self.seconds = before + time.perf_counter() - begun
@@ -141,14 +170,18 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = self.setting.learning_rate * _rate(self.step, self.setting)
         batch = self._batch()
-        loss = _row_loss(self.model, batch)
+        own = batch[self.rank :: self.world]
+        loss = _row_loss(self.trained, own) * (len(own) * self.world / len(batch))  # gradients are averaged over processes
         if not torch.isfinite(loss):
             raise InputError(f"the loss is no finite number any more at step {self.step + 1}; lower --learning-rate")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(self.trained.parameters(), 1.0)
         self.optimizer.step()
-        return loss.item()
+        told = loss.detach() / self.world
+        if self.world > 1:
+            dist.all_reduce(told)
+        return told.item()
 
     def _batch(self) -> Tensor:
         """Rows in an order that follows from (seed, pass), none twice in a pass; what does not fill a batch is left out."""
@@ -159,12 +192,21 @@ class _Run:
         return self.rows[order[start : start + size]]
 
     def _save(self) -> None:
+        if self.shared:
+            gather(self.trained, self.model)
+        found = whole_state(self.optimizer)["state"]
+        if self.rank == 0:
+            self._write(found)
+        if self.world > 1:
+            dist.barrier()
+
+    def _write(self, found: dict[int, dict[str, Tensor]]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         partial = checkpoints.saving_folder(self.folder, self.step)
         checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))  # what a kill left unfinished
         partial.mkdir()
         state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
-        for number, values in self.optimizer.state_dict()["state"].items():
+        for number, values in found.items():
             state |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         save_file({name: value.contiguous() for name, value in state.items()}, partial / "state.safetensors")
         write_json(partial / "progress.json", {"seconds": self.seconds, "curve": self.curve})
@@ -178,6 +220,8 @@ class _Run:
         state = load_file(found[-1] / "state.safetensors")
         own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
         self.model.transformer.load_state_dict(own)
+        if self.shared:
+            scatter(self.model, self.trained)
         loaded: dict[int, dict[str, Tensor]] = {}
         for name, value in state.items():
             if name.startswith("optimizer."):
@@ -196,7 +240,7 @@ def _rate(step: int, setting: Setting) -> float:
     return 0.1 + 0.45 * (1.0 + math.cos(math.pi * min(1.0, part)))
 
 
-def _row_loss(model: OpenAIGPTLMHeadModel, rows: Tensor) -> Tensor:
+def _row_loss(model: nn.Module, rows: Tensor) -> Tensor:
     logits = model(input_ids=rows).logits  # [B, N, tokens]
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
 

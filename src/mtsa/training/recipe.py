@@ -13,6 +13,7 @@ from mtsa.data.examples import Layout
 TASKS = ("classification", "regression", "pair", "similarity", "tagging", "srl", "translation")
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")
+SPREADS = ("ddp", "fsdp")
 
 
 AUTHORS_SWAP: dict[str, Any] = {
@@ -137,6 +138,7 @@ class Training:
     patience: int = 5  # evaluations without a better one; 0: never stop early
     refit: bool = False  # when the best step is known, train anew for as long on training and dev data together
     seed: int = 0
+    spread: str = "ddp"  # over several processes: a copy of the weights in each, or ("fsdp") a share
 
 
 @dataclass(frozen=True)

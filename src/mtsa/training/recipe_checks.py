@@ -6,13 +6,14 @@ import dataclasses
 
 from mtsa.corpora import is_corpus
 from mtsa.data.examples import Layout
+from mtsa.data.shards import is_shards
 from mtsa.data.source import InputError
 from mtsa.encoders import find_encoder
 from mtsa.models.pooling import POOLINGS
 from mtsa.models.swapped_attention import Swap
 from mtsa.names import nearest
 
-from .recipe import OPTIMIZERS, SCHEDULES, TASKS, Model, Pretrained, Recipe, Translator, Vectors
+from .recipe import OPTIMIZERS, SCHEDULES, SPREADS, TASKS, Model, Pretrained, Recipe, Translator, Vectors
 
 
 def check_names(recipe: Recipe, source: str) -> None:
@@ -26,6 +27,7 @@ def check_names(recipe: Recipe, source: str) -> None:
         ("model.pooling", recipe.model.pooling, POOLINGS),
         ("training.optimizer", recipe.training.optimizer, OPTIMIZERS),
         ("training.schedule", recipe.training.schedule, SCHEDULES),
+        ("training.spread", recipe.training.spread, SPREADS),
     )
     for place, value, known in choices:
         if value not in known:
@@ -149,7 +151,7 @@ def _check_translator(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: [encoder]: {error}") from None
     data = recipe.data
     pairs = [(data.train, data.train_target), (data.dev, data.dev_target), (data.test, data.test_target)]
-    alone = any(bool(one) != bool(other) and not is_corpus(one) for one, other in pairs)
+    alone = any(bool(one) != bool(other) and not is_corpus(one) and not is_shards(one) for one, other in pairs)
     if alone or len(data.tests) != len(data.tests_target):
         raise InputError(f"{source}: every file needs the file with its translations: --train A.en A.de")
 

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from transformers import PreTrainedModel, TrainerCallback
 
 from mtsa.data.batches import LEAST
+from mtsa.data.shards import Shards
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
@@ -26,13 +27,14 @@ from mtsa.models.quiet import quiet
 from . import checkpoints
 from .folder import MANIFEST, RECIPE, write_run
 from .inputs import MODEL_FILES
+from .loading import batches_of, count_batches
 from .parts import Part
 from .prepare import Prepared, prepare
 from .recipe import Recipe
 from .recipe_files import same_recipe, to_toml
 from .score import PartScore
 from .split import Split, read_split
-from .trainer import RecipeTrainer, batches_of, curve, steps_of
+from .trainer import RecipeTrainer, curve, steps_of
 
 _CHECKPOINTS, _REFIT = "checkpoints", "refit"
 _SOURCES = "sources.json"
@@ -163,11 +165,9 @@ def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[
 def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:
     """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
     recipe = found.prepared.recipe
+    assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
-    batches = [
-        len(batches_of(part, recipe.training, seed=recipe.training.seed))
-        for part in (found.prepared.parts["train"], prepared.parts["train"])
-    ]
+    batches = [count_batches(given.parts["train"], recipe.training) for given in (found.prepared, prepared)]
     steps = max(1, round(found.best * batches[1] / batches[0]))
     training = dataclasses.replace(recipe.training, steps=steps, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
@@ -233,6 +233,9 @@ def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
             files[name] = fingerprint(Path(name))
     digest = hashlib.sha256()
     for part, examples in split.named().items():
+        if isinstance(examples, Shards):
+            digest.update(f"{part}\0{examples.sha256()}\n".encode())
+            continue
         for example in examples:
             digest.update("\0".join((part, *example.texts, f"{example.label}\n")).encode("utf-8", "replace"))
     return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
@@ -279,14 +282,14 @@ def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool
 
 def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
-    batches = batches_of(train, recipe.training, seed=recipe.training.seed)
-    steps, every = steps_of(recipe, len(batches))
+    like = train.sample
+    steps, every = steps_of(recipe, count_batches(train, recipe.training))
     kind = f"{len(prepared.labels)} {'tags' if recipe.tagged else 'classes'}" if prepared.labels else recipe.task
     size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
         f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
-        f"{size}, dev every {every:,}; {padding_share(train, batches):.1%} padding"
+        f"{size}, dev every {every:,}; {padding_share(like, list(batches_of(like, recipe.training))):.1%} padding"
     )
 
 

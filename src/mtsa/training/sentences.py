@@ -24,7 +24,7 @@ from .inputs import Inputs, make_inputs
 from .kind import Kind
 from .parts import Part, SentencePart
 from .recipe import Recipe
-from .split import Split
+from .split import Split, check_labels
 
 
 class Sentences(Kind):
@@ -74,11 +74,12 @@ def number_examples(
 
 def _labels(recipe: Recipe, split: Split) -> list[str]:
     counts = Counter(str(example.label) for example in split.train)
+    check_labels(recipe, counts, counts.total())
     if len(counts) < 2:
         raise InputError(
             f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs two classes'
         )
-    for part, examples in split.named().items():
+    for part, examples in split.held_out().items():
         for example in examples:
             if str(example.label) not in counts:
                 name = recipe.data.file(part)

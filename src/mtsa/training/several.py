@@ -58,6 +58,7 @@ def folds_of(recipe: Recipe, folds: int) -> list[Split]:
     if recipe.data.dev or recipe.data.test:
         raise InputError("--folds makes its own dev and test parts; leave out --dev and --test")
     own = read_split(recipe)
+    assert isinstance(own.train, list)  # shards need a dev file, which folds refuse
     examples = sorted([*own.train, *own.dev, *own.test], key=lambda example: example.line)
     if len(examples) < 2 * folds:
         raise InputError(f"{len(examples)} examples are too few for {folds} folds")

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .spread import rows_here
+
 
 class SlowRows:
     """Lets some rows of a matrix keep only a part of each optimiser step.
@@ -31,10 +33,11 @@ class SlowRows:
         optimizer.register_step_post_hook(self._take_back)
 
     def _note(self, *_: Any) -> None:
-        self._before = self.matrix.detach()[self.rows]
+        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+        self._before = matrix[rows]
 
     def _take_back(self, *_: Any) -> None:
         assert self._before is not None
-        with torch.no_grad():
-            self.matrix[self.rows] = torch.lerp(self._before, self.matrix.detach()[self.rows], self.rate)
+        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+        matrix[rows] = torch.lerp(self._before, matrix[rows], self.rate)
         self._before = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mtsa.data.examples import Example, Layout
 from mtsa.data.official import emphasised
 from mtsa.data.parallel import read_parallel
 from mtsa.data.role_files import read_roles, words_beside
+from mtsa.data.shards import Shards, is_shards, open_shards
 from mtsa.data.source import InputError
 from mtsa.data.tagged import read_tagged, stray_tags
 
@@ -31,20 +32,23 @@ _WORDY = 4  # words of a label
 class Split:
     """Examples of each part, before they are numbered: texts, pairs, or sentences with tags or roles."""
 
-    train: list[Any]
+    train: list[Any] | Shards
     dev: list[Any]
     test: list[Any]
     remarks: list[str]
     tests: dict[str, list[Any]] = field(default_factory=dict)  # further test parts
 
-    def texts(self) -> list[str]:
+    def texts(self) -> Iterator[str]:
         """All texts of the training part."""
-        return [text for example in self.train for text in example.texts]
+        return (text for example in self.train for text in example.texts)
 
-    def named(self) -> dict[str, list[Any]]:
+    def held_out(self) -> dict[str, list[Any]]:
+        """The parts that are there but for the training part, by name."""
+        return {name: examples for name, examples in {"dev": self.dev, "test": self.test, **self.tests}.items() if examples}
+
+    def named(self) -> dict[str, list[Any] | Shards]:
         """The parts that are there, by name."""
-        parts = {"train": self.train, "dev": self.dev, "test": self.test, **self.tests}
-        return {name: examples for name, examples in parts.items() if examples}
+        return ({"train": self.train} if self.train else {}) | self.held_out()
 
 
 def read_split(recipe: Recipe) -> Split:
@@ -55,6 +59,7 @@ def read_split(recipe: Recipe) -> Split:
     """
     if not recipe.data.train:
         raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
+    shards = _sharded(recipe) if is_shards(recipe.data.train) else None
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
     files |= recipe.data.further
     layout = recipe.layout
@@ -67,7 +72,7 @@ def read_split(recipe: Recipe) -> Split:
     read: dict[str, list[Any]] = {}
     remarks: list[str] = []
     for part, name in files.items():
-        if name:
+        if name and not (part == "train" and shards is not None):
             check_there(name)
             phrases = layout.phrases and part == "train"
             if recipe.translated and not is_corpus(recipe.data.train):
@@ -79,15 +84,32 @@ def read_split(recipe: Recipe) -> Split:
             else:
                 read[part], told = read_examples(recipe, Path(name), dataclasses.replace(layout, phrases=phrases))
             remarks += told
-    train, dev, test = (read.pop(part, []) for part in ("train", "dev", "test"))
+    dev, test = (read.pop(part, []) for part in ("dev", "test"))
+    if shards is not None:
+        return Split(shards, dev, test, remarks, read)
+    train = read.pop("train")
     if recipe.by_class:
-        _check_labels(recipe, train)
+        check_labels(recipe, {str(example.label) for example in train}, len(train))
     if not dev:
         train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=recipe.by_class)
         remarks.append(f"dev: {len(dev):,} examples cut from the training data")
     if recipe.data.emphasis:
         train = emphasised(train, recipe.data.emphasis)
     return Split(train, dev, test, remarks, read)
+
+
+def _sharded(recipe: Recipe) -> Shards:
+    """The shards that a recipe trains on.
+
+    Raises:
+        InputError: what needs all training data in memory.
+    """
+    shards = open_shards(Path(recipe.data.train), recipe.task)
+    if not recipe.data.dev:
+        raise InputError(f"{shards.folder}: no dev part is cut from shards; name a file with --dev")
+    if recipe.training.refit or recipe.data.emphasis:
+        raise InputError(f"{shards.folder}: training.refit and data.emphasis need the training data in one file")
+    return shards
 
 
 def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any], list[str]]:
@@ -113,14 +135,17 @@ def _plain_encoding(layout: Layout) -> str:
     return "utf-8" if layout.encoding == "auto" else layout.encoding
 
 
-def _check_labels(recipe: Recipe, train: Sequence[Example]) -> None:
-    """Nearly as many labels as rows, or many that are sentences: the label column is the wrong one, or holds numbers."""
-    labels = {str(example.label) for example in train}
+def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
+    """Nearly as many labels as rows, or many that are sentences: the label column is the wrong one, or holds numbers.
+
+    Raises:
+        InputError: that is so.
+    """
     different = len(labels)
     sentences = sum(len(label.split()) for label in labels) > _WORDY * different
-    if different > max(_MANY, len(train) // (20 if sentences else 2)):
+    if different > max(_MANY, rows // (20 if sentences else 2)):
         raise InputError(
-            f"{recipe.data.train}: {different:,} different labels in {len(train):,} rows; is --label-column right? "
+            f"{recipe.data.train}: {different:,} different labels in {rows:,} rows; is --label-column right? "
             f"(for numbers, use --task {'similarity' if recipe.paired else 'regression'})"
         )
 
@@ -167,5 +192,8 @@ def repeated(split: Split) -> list[bool]:
     def plain(example: Example) -> tuple[str, ...]:
         return tuple(" ".join(text.casefold().split()) for text in example.texts)
 
-    known = {plain(example) for example in (*split.train, *split.dev)}
+    if not split.test:
+        return []
+    asked = {plain(example) for example in split.test}
+    known = {text for part in (split.train, split.dev) for text in map(plain, part) if text in asked}
     return [plain(example) in known for example in split.test]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mtsa.data.shards import is_shards
 from mtsa.data.source import InputError
 from mtsa.encoders import find_encoder
 
@@ -28,8 +29,10 @@ def make(
     encoder: str | None = None,
     seed: int | None = None,
     settings: list[str] | None = None,
+    sized: bool = True,
 ) -> Recipe:
-    """The recipe that the arguments of `mtsa train` mean; without a name, one that suits the size of the training file.
+    """The recipe that the arguments of `mtsa train` mean; without a name, one that suits the size of the training file
+    (which is read for it, but for `sized` false).
 
     Raises:
         InputError: anything that does not fit.
@@ -52,7 +55,7 @@ def make(
         merged["encoder"] = {"name": chosen} if task == "translation" else encoder_for(chosen)
     if task is not None:
         merged["task"] = task
-    if recipe is None:
+    if recipe is None and sized:
         read = make_recipe(merged, settings or [], "the command line", whole=False)
         for section, values in _settings(read).items() if read.data.train else ():
             merged[section] = {**values, **merged.get(section, {})}
@@ -114,4 +117,7 @@ def _settings(recipe: Recipe) -> Sections:
         return translator_settings(size)
     if recipe.tagged:
         return tagger_settings(size, vectors=vectors)
-    return settings_for(size, vectors=vectors, pretrained=bool(recipe.pretrained.model))
+    found = settings_for(size, vectors=vectors, pretrained=bool(recipe.pretrained.model))
+    if is_shards(recipe.data.train):  # which take no dev data in
+        found["training"] = {**found["training"], "refit": False}
+    return found

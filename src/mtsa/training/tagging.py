@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -56,7 +56,7 @@ class Tagging(Kind):
         return max(1, len(example.frames)) if isinstance(example, RoleSentence) else 1
 
 
-def tag_labels(recipe: Recipe, train: Sequence[Any]) -> list[str]:
+def tag_labels(recipe: Recipe, train: Iterable[Any]) -> list[str]:
     """The tags of the training sentences: O, then B- and I- of each label; or as they are, where they mark no spans.
 
     Raises:

@@ -11,13 +11,14 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 from transformers import (
     PreTrainedModel,
     PrinterCallback,
@@ -27,68 +28,25 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
-from mtsa.data.batches import shuffled_batches
 from mtsa.data.source import InputError
 from mtsa.files import write_json
 from mtsa.models.tagger import IGNORED
 from mtsa.models.translator import smoothed_loss
-from mtsa.models.words import WordVectors
 
 from . import checkpoints
+from .loading import Places, count_batches, loader
+from .optimizer import make_optimizer
 from .parts import Part
-from .recipe import Recipe, Training
-from .slow_words import SlowRows
+from .recipe import Recipe
+from .spread import gather, scatter, spread, take_shares, whole, whole_state
 from .weights import load_weights, save_weights
 
 WEIGHTS = "weights.safetensors"
 _SPENT = "seconds.json"
 _STATE = "trainer_state.json"
 _FROZEN = frozenset({"words.frozen"})  # never changes in training, so no checkpoint holds it
-
-
-def batches_of(part: Part, training: Training, *, seed: int, epoch: int = 0) -> list[list[int]]:
-    """The batches of one pass over a part."""
-    tokens, least = training.batch_tokens, int(os.environ.get("WORLD_SIZE", "1"))
-    return shuffled_batches(part.lengths, training.batch, tokens=tokens, least=least, seed=seed, epoch=epoch)
-
-
-class LengthBatches(Sampler[list[int]]):
-    """This process's share of each global batch; the global batches follow from (seed, epoch) alone."""
-
-    def __init__(self, part: Part, training: Training, seed: int, rank: int, world: int) -> None:
-        self.part, self.training, self.seed, self.rank, self.world = part, training, seed, rank, world
-        self.epoch = 0
-        self._count = len(batches_of(part, training, seed=seed))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration gives."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for batch in batches_of(self.part, self.training, seed=self.seed, epoch=self.epoch):
-            yield batch[self.rank :: self.world]
-
-
-class _Loader(DataLoader[Any]):
-    def set_epoch(self, epoch: int) -> None:
-        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
-
-
-class _Places(torch.utils.data.Dataset[Any]):
-    """The places of a part's examples; the part itself makes batches of them."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-
-    def __len__(self) -> int:
-        return len(self.part)
-
-    def __getitem__(self, place: int) -> int:
-        return place
 
 
 class RecipeTrainer(Trainer):
@@ -118,13 +76,20 @@ class RecipeTrainer(Trainer):
         self.own, self.known = model, known
         self.begun, self.spent = time.perf_counter(), 0.0
         self.recipe, self.train_part, self.dev_part, self.folder = recipe, train, dev, folder
-        epoch = len(batches_of(train, recipe.training, seed=recipe.training.seed))
+        epoch = count_batches(train, recipe.training)
+        args = _arguments(recipe, epoch, folder, tensorboard)
+        self.shared = (
+            recipe.training.spread == "fsdp" and args.world_size > 1
+        )  # whether each process has a share of the weights
+        self.trained = spread(model, args.device) if self.shared else model
         super().__init__(
-            model=model,
-            args=_arguments(recipe, epoch, folder, tensorboard),
-            train_dataset=_Places(train),
-            eval_dataset=_Places(dev),
+            model=self.trained,
+            args=args,
+            train_dataset=Places(train),
+            eval_dataset=Places(dev),
         )
+        if self.shared:
+            self.accelerator.prepare_model = lambda model, **_: model  # it is ready; no copies are to be kept alike
         self.remove_callback(PrinterCallback)
         self.add_callback(_Stops(recipe.training.patience))
 
@@ -137,18 +102,19 @@ class RecipeTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         args = self.args
-        batches = LengthBatches(self.train_part, self.recipe.training, args.seed, args.process_index, args.world_size)
-        return _Loader(_Places(self.train_part), batch_sampler=batches, collate_fn=self.train_part.batch)
+        return loader(self.train_part, self.recipe.training, rank=args.process_index, world=args.world_size)
 
     # Optimisation
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            self.optimizer = make_optimizer(self.own, self.recipe)
-            words = getattr(self.own, "words", None)
-            if self.recipe.vectors.rate != 1.0 and self.known.numel() and isinstance(words, WordVectors):
-                SlowRows(words.tuned, self.known, self.recipe.vectors.rate).attach(self.optimizer)
+            self.optimizer = make_optimizer(self.trained, self.recipe, self.known)
+            if self.shared:
+                take_shares(self.optimizer)
         return self.optimizer
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        return whole(super()._clip_grad_norm(model))
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -186,23 +152,35 @@ class RecipeTrainer(Trainer):
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the dev part; every process does all of it, so that all decide alike."""
-        score = self.dev_part.score(self.dev_part.quick_answers(self.own))
+        with self._whole():
+            score = self.dev_part.score(self.dev_part.quick_answers(self.own))
         metrics = {f"eval_{name}": value for name, value in score.curve().items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """While it lasts, `own` has the weights of this step, on the device that trains."""
+        if self.shared:
+            nn.Module.to(self.own, self.args.device)
+            gather(self.trained, self.own)
+        yield
+        if self.shared:
+            self.own.cpu()
 
     # Checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         step = self.state.global_step
         partial = checkpoints.saving_folder(self.folder, step)
-        if self.args.should_save:
-            checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
-            partial.mkdir()
-            save_weights(self.own, partial / WEIGHTS, _FROZEN)
-            self.state.save_to_json(str(partial / _STATE))
-            write_json(partial / _SPENT, self.seconds)
+        with self._whole():
+            if self.args.should_save:
+                checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
+                partial.mkdir()
+                save_weights(self.own, partial / WEIGHTS, _FROZEN)
+                self.state.save_to_json(str(partial / _STATE))
+                write_json(partial / _SPENT, self.seconds)
         self._together()
         self._save_optimizer_and_scheduler(str(partial))
         self._save_rng_state(str(partial))
@@ -210,6 +188,16 @@ class RecipeTrainer(Trainer):
         if self.args.should_save:
             final = checkpoints.appear(partial, self.folder, step)
             checkpoints.sweep(self.folder, keep={final, checkpoints.checkpoint(self.folder, self._best_step())})
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self.shared:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        assert self.optimizer is not None
+        state = whole_state(self.optimizer)
+        if self.args.should_save:
+            torch.save(state, Path(output_dir) / OPTIMIZER_NAME)
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)  # type: ignore[union-attr]
 
     def _best_step(self) -> int:
         return self.state.best_global_step or self.state.global_step
@@ -220,6 +208,8 @@ class RecipeTrainer(Trainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         load_weights(self.own, Path(resume_from_checkpoint) / WEIGHTS, _FROZEN)
+        if self.shared:
+            scatter(self.own, self.trained)
 
     def load_best(self) -> int:
         """Bring back the weights of the best checkpoint; the step they are from."""
@@ -243,34 +233,6 @@ class RecipeTrainer(Trainer):
 def _weight(labels: Tensor) -> Tensor:
     """What a process's mean loss counts for: its examples, or its tagged words."""
     return torch.tensor(float(len(labels) if labels.dim() == 1 else (labels != IGNORED).sum()))
-
-
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser: L2 on matrices, none on biases, norms and word vectors."""
-    training = recipe.training
-    trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    punished = {name for name, value in trained if _is_weight(name, value)}
-    below = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
-    rate = training.learning_rate
-    groups = [
-        {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2, "lr": rate},
-        {"params": [value for name, value in trained if name not in punished | below], "weight_decay": 0.0, "lr": rate},
-        {
-            "params": [value for name, value in trained if name in below],
-            "weight_decay": 0.0,
-            "lr": rate * recipe.pretrained.rate,
-        },
-    ]
-    groups = [group for group in groups if group["params"]]
-    if training.optimizer == "adadelta":
-        return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=training.epsilon, foreach=True)
-    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
-    betas = (0.9, training.beta2)
-    return kind(groups, lr=training.learning_rate, betas=betas, eps=training.epsilon, fused=True)
-
-
-def _is_weight(name: str, value: Tensor) -> bool:
-    return value.dim() >= 2 and "bias" not in name.rsplit(".", 1)[-1] and not name.startswith("words.")
 
 
 def steps_of(recipe: Recipe, epoch: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ class TranslationPart(Part):
 class SubwordInputs(Inputs):
     """Subwords of both languages; the model's embeddings start at random."""
 
-    def __init__(self, recipe: Recipe, texts: Sequence[str]) -> None:
+    def __init__(self, recipe: Recipe, texts: Iterable[str]) -> None:
         count = recipe.tokens.subwords
         if count < LEAST:
             raise InputError(f"tokens.subwords is {count}; it must be at least {LEAST}, for every byte has one")
@@ -115,7 +115,7 @@ class Translation(Kind):
         return []
 
     def inputs(self, recipe: Recipe, split: Split, tick: Callable[[int], None]) -> Inputs:
-        return SubwordInputs(recipe, [text for example in split.train for text in (example.text, example.label)])
+        return SubwordInputs(recipe, (text for example in split.train for text in (example.text, example.label)))
 
     def number(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool

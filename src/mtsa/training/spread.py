@@ -1,0 +1,91 @@
+"""Weights spread over processes (FSDP): each holds its share and gathers the rest while a layer works.
+
+A plain copy of the model stays beside the spread one, for evaluation and for files; `gather` and `scatter` go between the two.
+All functions here that move weights are called by all processes together.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+
+def spread(model: nn.Module, device: torch.device) -> nn.Module:
+    """A copy of a model with its weights spread over all processes: blocks of a stack one by one, the rest together."""
+    found = copy.deepcopy(model).to(device)
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    stacks = [module for module in found.modules() if isinstance(module, nn.ModuleList)]
+    for block in (block for stack in reversed(stacks) for block in stack):
+        if any(True for _ in block.parameters()):
+            fully_shard(block, mesh=mesh)
+    fully_shard(found, mesh=mesh)
+    return found
+
+
+@torch.no_grad()
+def gather(model: nn.Module, plain: nn.Module) -> None:
+    """Copy the weights of a spread model into the plain one."""
+    own = dict(plain.named_parameters())
+    for name, value in model.named_parameters():
+        own[name].copy_(whole(value.detach()))
+
+
+@torch.no_grad()
+def scatter(plain: nn.Module, model: nn.Module) -> None:
+    """Copy the weights of the plain model into the spread one, each process its share."""
+    own = dict(plain.named_parameters())
+    for name, value in model.named_parameters():
+        value.copy_(share(own[name].detach(), value))
+
+
+def whole(value: Any) -> Any:
+    """A tensor of which each process may hold a share, all of it; anything else as it is."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def share(value: Tensor, like: Tensor) -> Tensor:
+    """What this process holds of a whole tensor, if it is to be spread like another one."""
+    if not isinstance(like, DTensor) or value.shape != like.shape:
+        return value
+    there = value.to(like.device_mesh.device_type)
+    return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state of an optimiser, nothing in it spread."""
+    state = optimizer.state_dict()
+    kept = {number: {name: whole(value) for name, value in values.items()} for number, values in state["state"].items()}
+    return {**state, "state": kept}
+
+
+def take_shares(optimizer: torch.optim.Optimizer) -> None:
+    """Have an optimiser over spread weights take its share of any whole state that is loaded into it."""
+
+    def cut(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+        values = [value for group in optimizer.param_groups for value in group["params"]]
+        kept = {
+            number: {name: share(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()}
+            for number, own in state["state"].items()
+        }
+        return {**state, "state": kept}
+
+    optimizer.register_load_state_dict_pre_hook(cut)
+
+
+def rows_here(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The part of a matrix that this process holds, and those of some rows that are in it."""
+    if not isinstance(matrix, DTensor):
+        return matrix, rows
+    local = matrix.to_local()
+    (placement,) = matrix.placements
+    assert placement == Shard(0)
+    each = -(-matrix.shape[0] // matrix.device_mesh.size())  # rows of a process; the last ones may have fewer
+    start = each * matrix.device_mesh.get_local_rank()
+    return local, rows[(rows >= start) & (rows < start + local.shape[0])] - start

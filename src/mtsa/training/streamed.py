@@ -1,0 +1,141 @@
+"""A training part that stands on disk, in shards: one of them is numbered and in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtsa.data import readers
+from mtsa.data.batches import shuffled_batches
+from mtsa.data.examples import Examples
+from mtsa.data.parallel import parallel_lines
+from mtsa.data.role_files import stream_roles, words_beside
+from mtsa.data.shards import Shards, deal
+from mtsa.data.source import InputError
+from mtsa.data.tagged import stream_tagged
+from mtsa.models.answers import silent
+
+from .parts import Part
+from .recipe import Recipe
+from .score import PartScore
+from .split import check_there
+
+_PACKED = 4  # times larger a gzip file is when unpacked, about
+
+
+@dataclass(frozen=True)
+class StreamedPart(Part):
+    """Numbered examples of a folder of shards. A batch is of one shard; shards, and each by itself, are shuffled each pass."""
+
+    shards: Shards
+    number: Callable[[list[Any]], tuple[Part, int]]  # examples as numbers, and how many texts were cut
+    sizes: list[array[int]]  # words of each row, of each shard
+    starts: list[int]  # place of the first row of each shard, and the count of all
+    _there: dict[int, Part] = field(default_factory=dict)  # the shard that is in memory
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    @property
+    def sample(self) -> Part:
+        """The first shard, which is a random sample of all."""
+        return self.shard(0)
+
+    @property
+    def lengths(self) -> list[int]:
+        return [length for shard in self.sizes for length in shard]
+
+    def shard(self, number: int) -> Part:
+        """One shard; the one before leaves memory."""
+        if number not in self._there:
+            self._there.clear()
+            self._there[number] = self.number(self.shards.read(number))[0]
+        return self._there[number]
+
+    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+        for number in torch.randperm(len(self.sizes), generator=generator).tolist():
+            start, own = self.starts[number], seed * 1_000_003 + number  # each shard has an order of its own
+            for batch in shuffled_batches(self.sizes[number], size, tokens=tokens, least=least, seed=own, epoch=epoch):
+                yield [start + place for place in batch]
+
+    def batch(self, places: Sequence[int]) -> dict[str, Tensor]:
+        part, own = self._own(places)
+        return part.batch(own)
+
+    def places_filled(self, batch: Sequence[int]) -> int:
+        part, own = self._own(batch)
+        return part.places_filled(own)
+
+    def words_in(self, batch: Sequence[int]) -> int:
+        part, own = self._own(batch)
+        return part.words_in(own)
+
+    def _own(self, places: Sequence[int]) -> tuple[Part, list[int]]:
+        """The shard of a batch, and its places in there."""
+        number = bisect_right(self.starts, places[0]) - 1
+        return self.shard(number), [place - self.starts[number] for place in places]
+
+    def answers(self, model: Any, tick: Callable[[int], None] = silent) -> Any:
+        raise NotImplementedError("a streamed part is trained on alone")
+
+    def score(self, found: Any, places: Sequence[int] | None = None) -> PartScore:
+        raise NotImplementedError("a streamed part is trained on alone")
+
+
+def stream_part(shards: Shards, number: Callable[[list[Any]], tuple[Part, int]]) -> tuple[StreamedPart, int]:
+    """The part of a folder of shards, and how many of its texts were cut off; numbers each shard once.
+
+    Raises:
+        InputError: a shard that is damaged, or that nothing is left of.
+    """
+    sizes: list[array[int]] = []
+    cut_off = 0
+    for place in range(len(shards.counts)):
+        part, cut = number(shards.read(place))
+        if not len(part):
+            raise InputError(
+                f"{shards.folder}: nothing of shard {place} is short enough to train on; set tokens.longest higher"
+            )
+        sizes.append(array("i", part.lengths))
+        cut_off += cut
+    return StreamedPart([], shards, number, sizes, [0, *accumulate(map(len, sizes))]), cut_off
+
+
+def make_shards(
+    recipe: Recipe, folder: Path, *, megabytes: float, tick: Callable[[int], None] = lambda count: None
+) -> tuple[Shards, list[str]]:
+    """Deal the training file of a recipe out into shards of about so many megabytes, and what a user should know about it.
+
+    Raises:
+        InputError: whatever is wrong with the file, or a folder that is there already.
+    """
+    path, target = Path(recipe.data.train), recipe.data.target("train")
+    check_there(str(path))
+    told = Examples(path, [])
+    examples: Iterator[Any]
+    if recipe.roles:
+        beside = words_beside(path, recipe.layout.format)
+        examples = stream_roles(path, words=beside, format=recipe.layout.format, encoding=recipe.layout.encoding)
+    elif recipe.tagged:
+        examples = stream_tagged(path, recipe.layout)
+    elif recipe.translated:
+        check_there(target)
+        encoding = "utf-8" if recipe.layout.encoding == "auto" else recipe.layout.encoding
+        examples = parallel_lines(told, Path(target), encoding)
+    else:
+        examples = readers.usable(told, recipe.layout, number=recipe.regression, paired=recipe.paired)
+    size = sum(Path(name).stat().st_size for name in (path, target) if name)
+    packed = _PACKED if path.suffix.lower() == ".gz" else 1
+    count = math.ceil(packed * size / (megabytes * 1e6))
+    shards = deal(examples, folder, task=recipe.task, shards=count, seed=recipe.training.seed, tick=tick)
+    return shards, told.remarks()

@@ -1,0 +1,121 @@
+"""Examples dealt out into shards: each once, read back as they were, damage noticed."""
+
+import dataclasses
+import json
+from collections import Counter
+
+import pytest
+
+from mtsa.data.examples import Example
+from mtsa.data.frames import Frame, RoleSentence, Span
+from mtsa.data.shards import INDEX, deal, is_shards, open_shards
+from mtsa.data.source import InputError
+from mtsa.data.tagged import TaggedSentence
+
+ROLES = RoleSentence(("They", "gave", "up"), (Frame(1, "give", (Span(0, 0, "A0"), Span(1, 1, "V")), "VBD", "give.05"),), 1)
+KINDS = {
+    "classification": [Example(f"text \u2028 {n} é", f"class {n % 3}", n) for n in range(200)],
+    "regression": [Example(f"text {n}", n / 7, n) for n in range(50)],
+    "pair": [Example(f"one {n}", "yes", n, pair=f"two {n}") for n in range(50)],
+    "similarity": [Example(f"one {n}", float(n), n, pair=f"two {n}") for n in range(50)],
+    "tagging": [TaggedSentence((f"word{n}", "b"), ("O", "B-x"), n) for n in range(50)],
+    "srl": [dataclasses.replace(ROLES, words=(f"they{n}", "gave", "up"), line=n) for n in range(50)],
+    "translation": [Example(f"line {n}", f"Zeile {n}", n) for n in range(50)],
+}
+
+
+def unplaced(examples):
+    return Counter(dataclasses.replace(example, line=0) for example in examples)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_each_example_is_in_one_shard(tmp_path, task):
+    dealt = deal(KINDS[task], tmp_path / "s", task=task, shards=4, seed=0)
+    found = open_shards(tmp_path / "s", task)
+    assert dealt == found
+    assert unplaced(found) == unplaced(KINDS[task])
+    assert len(found) == len(KINDS[task]) == sum(found.counts)
+    assert len(found.counts) == 4
+    assert max(found.counts) < len(found) / 2  # by chance, not one after the other
+
+
+def test_chance_deals(tmp_path):
+    """A shard is a sample of all: the first half of the file is in it as often as the second; another seed, other shards."""
+    examples = [Example(str(n), "a", n) for n in range(1000)]
+    one, again, other = (
+        deal(examples, tmp_path / str(n), task="classification", shards=4, seed=seed) for n, seed in enumerate((0, 0, 1))
+    )
+    first = [int(example.text) for example in one.read(0)]
+    assert 80 < sum(number < 500 for number in first) < 170
+    assert [example.text for example in one] == [example.text for example in again]
+    assert [example.text for example in one] != [example.text for example in other]
+
+
+def test_a_shard_that_chance_leaves_empty_is_left_out(tmp_path):
+    shards = deal([Example("a", "b", 1)], tmp_path / "s", task="classification", shards=9, seed=0)
+    assert shards.counts == (1,)
+    assert [path.name for path in sorted((tmp_path / "s").iterdir())] == ["shard-00000.jsonl", INDEX]
+
+
+def test_what_waits_in_memory_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtsa.data.shards._HELD", 100)
+    shards = deal(KINDS["classification"], tmp_path / "s", task="classification", shards=4, seed=0)
+    assert unplaced(shards) == unplaced(KINDS["classification"])
+
+
+def test_nothing_is_left_of_a_deal_that_fails(tmp_path):
+    def broken():
+        yield Example("a", "b", 1)
+        raise InputError("line 2 is bad")
+
+    with pytest.raises(InputError, match="line 2 is bad"):
+        deal(broken(), tmp_path / "s", task="classification", shards=2, seed=0)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="no examples"):
+        deal([], tmp_path / "s", task="classification", shards=2, seed=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_refused(tmp_path):
+    (tmp_path / "s").mkdir()
+    with pytest.raises(InputError, match="is there already"):
+        deal(KINDS["pair"], tmp_path / "s", task="pair", shards=2, seed=0)
+
+
+def test_damage_is_told(tmp_path):
+    folder = tmp_path / "s"
+    deal(KINDS["classification"], folder, task="classification", shards=2, seed=0)
+    assert is_shards(str(folder))
+    assert not is_shards(str(tmp_path))
+    shards = open_shards(folder, "classification")
+    before = shards.sha256()
+    with pytest.raises(InputError, match="for task classification, not pair"):
+        open_shards(folder, "pair")
+    file = folder / "shard-00001.jsonl"
+    whole = file.read_text()
+    file.write_text(whole[: whole.rindex("{")])
+    with pytest.raises(InputError, match=f"but {INDEX} says"):
+        shards.read(1)
+    assert shards.sha256() != before
+    file.write_text(whole[:-20])
+    with pytest.raises(InputError, match=r"shard-00001.jsonl, line .* no JSON"):
+        shards.read(1)
+    file.unlink()
+    with pytest.raises(InputError, match="no such file"):
+        shards.read(1)
+    with pytest.raises(InputError, match="no such file; make the shards anew"):
+        shards.sha256()
+
+
+@pytest.mark.parametrize("counts", [[], [0], [True], ["1"], [-1], None, {"a": 1}, [1] * 100_001])
+def test_an_index_that_is_none(tmp_path, counts):
+    (tmp_path / INDEX).write_text(json.dumps({"task": "pair", "counts": counts}))
+    with pytest.raises(InputError, match='"counts" must be'):
+        open_shards(tmp_path, "pair")
+
+
+@pytest.mark.parametrize("raw", [b"", b"[1]", b"\xff", b"{", b"[" * 100_000])
+def test_an_index_that_is_no_json(tmp_path, raw):
+    (tmp_path / INDEX).write_bytes(raw)
+    with pytest.raises(InputError, match=r"cannot be read|must be a list"):
+        open_shards(tmp_path, "pair")

@@ -1,0 +1,30 @@
+"""Pretrain a tiny GPT without dropout, under torchrun or not: `python -m tests.training.pretraining OUT copies|shares`."""
+
+import sys
+from pathlib import Path
+
+import mtsa.training.pretrain as pretraining
+from mtsa.training.pretrain import Setting, pretrain
+from tests.workbench import no_bar, sentences
+
+SETTING = Setting(layers=2, width=16, tokens=300, length=16, batch=7, steps=12, learning_rate=1e-2, warmup=2)
+_real = pretraining._config
+
+
+def _without_dropout(*given):
+    config = _real(*given)
+    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
+    return config
+
+
+def run(out, shared, save_every=5):
+    pretraining._config = _without_dropout
+    try:
+        texts = [text for text, _ in sentences(300)]
+        return pretrain(texts, out, SETTING, say=lambda line: None, progress=no_bar, save_every=save_every, shared=shared)
+    finally:
+        pretraining._config = _real
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2] == "shares")

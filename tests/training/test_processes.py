@@ -1,0 +1,189 @@
+"""Training on several processes, and on several machines: the same global batches, the same weights as on one."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtsa.training import checkpoints
+from mtsa.training.folder import open_run
+from mtsa.training.prepare import prepare
+from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml
+from mtsa.training.split import read_split
+from mtsa.training.start import make
+from tests.training import pretraining
+from tests.training.every_task import train_every
+from tests.training.test_tagging import SMALL as TAGGER
+from tests.training.test_tagging import tagged
+from tests.training.test_translation import SMALL as TRANSLATOR
+from tests.training.test_translation import parallel
+from tests.workbench import glove, sentences, write_csv
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+ONE_MACHINE = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
+STEADY = {
+    "training.epsilon": 1e-2
+}  # Adam divides by the size of a gradient: of one near 0, rounding would be all that is left
+
+
+def settings(table):
+    return [f"{key}={json.dumps(value)}" for key, value in table.items()]
+
+
+def recipes(folder):
+    """A small recipe of each task, without dropout."""
+    vectors = glove(folder / "vectors.txt")
+    sentence = {
+        "data": {"train": str(write_csv(folder / "a.csv", sentences(157)))},
+        "vectors": {"file": str(vectors), "rate": 0.3},
+    }
+    small = {
+        "encoder": {"name": "mtsa", "head_dim": 5}, "model": {"hidden": 7, "dropout": 0.0},
+        "training": {"batch": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2},
+    }  # fmt: skip
+    found = {"classification": make_recipe({**sentence, **small}, [])}
+    found["pair"] = make_recipe(
+        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"width": 6}},
+        settings({"training.steps": 12, "training.evaluate_every": 6}),
+    )
+    flat = {**TAGGER, **STEADY, "training.epochs": 3, "encoder.layers": 2, "encoder.attention_dropout": 0.0}
+    found["tagging"] = make(None, task="tagging", data={"train": str(tagged(folder / "t", 40))}, settings=settings(flat))
+    roles = {
+        "training.steps": 6, "training.warmup": 1, "training.learning_rate": 0.05, "model.dropout": 0.0,
+        "encoder.layers": 2, "encoder.width": 24, "encoder.hidden": 24, "encoder.attention_dropout": 0.0,
+    }  # fmt: skip
+    found["srl"] = make("roles.cpu", settings=settings({**STEADY, **roles}))
+    source, target = parallel(folder, "train", 40, 0)
+    short = {**TRANSLATOR, **STEADY, "training.epochs": 4, "training.warmup": 1, "encoder.masks": "halves"}
+    found["translation"] = make(
+        None, task="translation", data={"train": source, "train_target": target}, settings=settings(short)
+    )
+    (folder / "recipes").mkdir()
+    for name, recipe in found.items():
+        (folder / "recipes" / f"{name}.toml").write_text(to_toml(recipe))
+    return folder / "recipes"
+
+
+def run(command):
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Folders of the runs of every task: on one process, on two with copies, on two with shares."""
+    folder = tmp_path_factory.mktemp("processes")
+    given = recipes(folder)
+    train_every(given, "ddp", folder / "one")
+    for spread in ("ddp", "fsdp"):
+        run([*ONE_MACHINE, "-m", "tests.training.every_task", str(given), spread, str(folder / spread)])
+    return folder
+
+
+def weights(folder):
+    return open_run(folder).model.state_dict()
+
+
+def close(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=2e-5, msg=lambda told, name=name: f"{name}: {told}")
+
+
+@pytest.mark.parametrize("spread", ["ddp", "fsdp"])
+@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "translation"])
+def test_two_processes_give_the_weights_of_one(trained, task, spread):
+    close(weights(trained / "one" / task), weights(trained / spread / task))
+
+
+def test_shares_give_the_weights_of_copies(trained):
+    """The finder of predicates learns from the mean of each process's own words, so two processes are not quite one."""
+    close(weights(trained / "ddp" / "srl"), weights(trained / "fsdp" / "srl"))
+
+
+@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "srl", "translation"])
+def test_training_moves_the_weights(trained, task):
+    """Weights that stay where they began would pass above."""
+    recipe = load_recipe(str(trained / "recipes" / f"{task}.toml"))
+    begun, ended = prepare(recipe, read_split(recipe)).model().state_dict(), weights(trained / "one" / task)
+    moved = {name: (ended[name] - begun[name]).abs().max().item() for name in ended if ended[name].numel()}
+    assert sum(value > 1e-3 for value in moved.values()) > len(moved) / 2
+
+
+def test_a_share_is_half():
+    """Each of two processes holds half of every matrix, and gathers and scatters lose nothing."""
+    done = run([*ONE_MACHINE, "-m", "tests.training.shares"])
+    assert done.stdout.count("right") == 2
+
+
+def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
+    recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        to_toml(recipe).replace('spread = "ddp"', 'spread = "fsdp"').replace("evaluate_every = 0", "evaluate_every = 3")
+    )
+    assert "fsdp" in path.read_text()
+    run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "whole")])
+    slow = [*ONE_MACHINE, "-m", "tests.training.slowly", "train", str(path), "--out", str(tmp_path / "cut")]
+    process = subprocess.Popen(slow, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        end = time.monotonic() + 120
+        while not checkpoints.checkpoint(tmp_path / "cut" / "checkpoints", 6).exists():
+            assert process.poll() is None, "it ended before it was killed"
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for one in (process.pid, *map(int, workers)):
+            os.kill(one, signal.SIGKILL)
+        process.wait()
+    done = run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "cut")])
+    assert "going on from step" in done.stdout
+    first, second = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+def test_two_machines_give_the_weights_of_one(trained, tmp_path):
+    """Two agents that meet at an address, as on two machines; the run folder is on a disk of both."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    path = str(trained / "recipes" / "classification.toml")
+    agents = [
+        subprocess.Popen(
+            [*TORCHRUN, "--nnodes", "2", "--node-rank", str(rank), "--nproc-per-node", "1", "--master-addr", "127.0.0.1",
+             "--master-port", str(port), "-m", "mtsa", "train", path, "--out", str(tmp_path / "run")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    told = [agent.communicate(timeout=300) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], told
+    assert "best dev at step" in told[0][0]
+    assert "best dev at step" not in told[1][0]
+    close(weights(trained / "one" / "classification"), weights(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("way", ["copies", "shares"])
+def test_pretraining_on_two_processes(tmp_path, way):
+    """The GPT that two processes train is that of one."""
+    pretraining.run(tmp_path / "one", shared=False)
+    run([*ONE_MACHINE, "-m", "tests.training.pretraining", str(tmp_path / "two"), way])
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    close(first, second)
+    curves = [json.loads((tmp_path / name / "record.json").read_text())["curve"] for name in ("one", "two")]
+    for one, two in zip(*curves, strict=True):
+        assert one["loss"] == pytest.approx(two["loss"], abs=1e-4)
+    assert curves[0][0]["loss"] > curves[0][-1]["loss"]
