@@ -19,9 +19,10 @@ from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.pretrain import Setting, pretrain
 from mtsa.training.recipe_files import load_recipe, make_recipe
-from mtsa.training.run import run_recipe, sources_of
+from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.start import make
+from mtsa.training.unfinished import sources_of
 from tests.training.test_pairs import pairs, write
 from tests.workbench import no_bar
 

@@ -79,7 +79,7 @@ def train(
         try:
             start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
         except KeyboardInterrupt:
-            typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+            typer.echo("stopped; the same command goes on where it stopped", err=True)
             raise typer.Exit(130) from None
 
 

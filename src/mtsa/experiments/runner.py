@@ -10,23 +10,17 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtsa.data.source import InputError
-from mtsa.files import fingerprint, write_json
+from mtsa.files import fingerprint, locked, write_json
 from mtsa.training.run import Progress
 
 from .records import check_record, main_figure, read_record
 from .units import Unit
-
-try:
-    import fcntl
-except ImportError:  # Windows: one runner at a time
-    fcntl = None  # type: ignore[assignment]
 
 _WORK = ".work"
 _ASSUMED = 120.0  # seconds of a unit when nothing like it has a record
@@ -61,7 +55,10 @@ def run_units(
         if end is not None and time.monotonic() + estimate(unit, folder) > end:
             left.append(unit)
             continue
-        with _locked(folder / _WORK / unit.path.with_suffix(".lock")) as mine:
+        lock = folder / _WORK / unit.path.with_suffix(".lock")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+        with locked(lock) as mine:
             if not mine:
                 busy.append(unit)
             elif not (folder / unit.path).exists():  # another runner may have ended it since
@@ -150,20 +147,6 @@ def _remove(work: Path) -> None:
     for inner in list(work.glob("*")):
         inner.rename(inner.with_name(f"{inner.name}.done"))
     shutil.rmtree(work, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Whether this process has the unit for itself."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-        yield True
 
 
 def _cost(units: Sequence[Unit], waiting: Sequence[Unit], folder: Path) -> str:

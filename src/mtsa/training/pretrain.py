@@ -37,8 +37,9 @@ from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
-from .run import Progress, is_first, set_threads
+from .run import Progress, set_threads
 from .spread import gather, scatter, spread, take_shares, whole_state
+from .unfinished import is_first
 
 _END, _UNKNOWN = "<end>", "<unk>"
 _RECORD, _BEGUN = "record.json", "begun.json"

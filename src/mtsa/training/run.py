@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -18,27 +16,22 @@ import torch.distributed as dist
 from transformers import PreTrainedModel, TrainerCallback
 
 from mtsa.data.batches import LEAST
-from mtsa.data.shards import Shards
 from mtsa.data.source import InputError
-from mtsa.files import fingerprint, write_json, write_text
 from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
-from .folder import MANIFEST, RECIPE, write_run
-from .inputs import MODEL_FILES
+from .folder import write_run
 from .loading import batches_of, count_batches
 from .parts import Part
 from .prepare import Prepared, prepare
 from .recipe import Recipe
-from .recipe_files import same_recipe, to_toml
 from .score import PartScore
 from .split import Split, read_split
+from .stopping import stopping
 from .trainer import RecipeTrainer, curve, steps_of
-
-_CHECKPOINTS, _REFIT = "checkpoints", "refit"
-_SOURCES = "sources.json"
-
+from .unfinished import CHECKPOINTS, REFIT, SOURCES, alone, begin, find, is_first, sources_of
+from .weights import written
 
 Bar = Callable[[int, str], None]  # how much is done, and a note
 Progress = Callable[[str, int | None], AbstractContextManager[Bar]]  # a note, and how much there is
@@ -91,24 +84,40 @@ def run_recipe(
     tell = say if first else lambda line: None
     own = split or read_split(recipe)
     sources = sources_of(recipe, own)
-    last = _find(folder, recipe, sources)
+    find(folder, recipe, sources)
     with progress("reading vectors", None) as bar:
         prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
-    model = _start_model(prepared)
+    with alone(folder):
+        last = find(folder, recipe, sources)  # again: another process may have ended since
+        return _run(prepared, folder, own, sources, last, tell=tell, progress=progress, tensorboard=tensorboard)
+
+
+def _run(
+    prepared: Prepared,
+    folder: Path,
+    own: Split,
+    sources: dict[str, Any],
+    last: Path | None,
+    *,
+    tell: Callable[[str], None],
+    progress: Progress,
+    tensorboard: bool,
+) -> Outcome:
+    recipe, first, model = prepared.recipe, is_first(), _start_model(prepared)
     if first:
-        _begin(folder, recipe, sources, fresh=last is None)
+        begin(folder, recipe, sources, fresh=last is None)
     for line in prepared.remarks:
         tell(line)
     tell(_overview(prepared))
     if prepared.repeated and all(prepared.repeated):
         tell("every test example stands in the training or dev data too: its figures say nothing about new text")
-    trainer = _trainer(prepared, recipe, model, folder / _CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
+    trainer = _trainer(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()
     dev = prepared.parts["dev"].score(prepared.parts["dev"].answers(model))
     end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
     if recipe.training.refit:
-        end = _refit(end, own, folder / _REFIT, tell, progress)
+        end = _refit(end, own, folder / REFIT, tell, progress)
     outcome = _finish(end, folder, sources, curve(trainer.state), write=first)
     if dist.is_initialized():
         dist.barrier()
@@ -159,7 +168,11 @@ def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[
     with progress(note, trainer.args.max_steps) as bar:
         trainer.add_callback(_Watch(bar))
         if last is None or not trainer.restore(last):
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+            with stopping() as stopper:
+                trainer.add_callback(stopper)
+                trainer.train(resume_from_checkpoint=None if last is None else str(last))
+            if stopper.asked:
+                raise KeyboardInterrupt
 
 
 def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:
@@ -208,10 +221,11 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         metrics |= {name: score.as_json() for name, score in further.items()}
         if unseen is not None:  # the same answers, without the texts that training has seen
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
-        write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record})
-        for name in (_CHECKPOINTS, _REFIT):
+        with written(folder):
+            write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record})
+        for name in (CHECKPOINTS, REFIT):
             shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / _SOURCES).unlink(missing_ok=True)
+        (folder / SOURCES).unlink(missing_ok=True)
     return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, prepared.recipe.paired)
 
 
@@ -219,65 +233,6 @@ def word_weights(model: PreTrainedModel) -> int:
     """How many of a model's weights are those of its words."""
     words = getattr(model, "words", None) or model.get_input_embeddings()
     return sum(value.numel() for value in words.parameters())
-
-
-def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
-    """What the run is made of, so that another day's run can tell whether it is the same."""
-    counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
-    files = {}
-    below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
-    data = recipe.data
-    targets = (data.train_target, data.dev_target, data.test_target, *data.tests_target)
-    for name in (data.train, data.dev, data.test, *data.tests, *targets, recipe.vectors.file, *below):
-        if name and Path(name).is_file():
-            files[name] = fingerprint(Path(name))
-    digest = hashlib.sha256()
-    for part, examples in split.named().items():
-        if isinstance(examples, Shards):
-            digest.update(f"{part}\0{examples.sha256()}\n".encode())
-            continue
-        for example in examples:
-            digest.update("\0".join((part, *example.texts, f"{example.label}\n")).encode("utf-8", "replace"))
-    return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
-
-
-def _find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
-    """The checkpoint that an unfinished run of this recipe left; None where there is nothing to go on with.
-
-    Raises:
-        InputError: the folder holds something else.
-    """
-    if (folder / MANIFEST).exists():
-        raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
-    found = checkpoints.checkpoints(folder / _CHECKPOINTS)
-    if found and (folder / RECIPE).exists() and (folder / _SOURCES).exists():
-        if not same_recipe(folder / RECIPE, recipe):
-            raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
-        if json.loads((folder / _SOURCES).read_text(encoding="utf-8")) != sources:
-            raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
-        return found[-1]
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder with --out")
-    if folder.is_dir() and any(
-        not entry.name.endswith(".partial") and entry.name not in (_CHECKPOINTS, _REFIT, _SOURCES, RECIPE, "tensorboard")
-        for entry in folder.iterdir()
-    ):
-        raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
-    return None
-
-
-def _begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
-    """Make the run folder, with what tells a later run that it is the same."""
-    try:
-        (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        for partial in folder.glob(".*.partial"):  # of a process that was killed while it wrote
-            partial.unlink()
-        if fresh:
-            shutil.rmtree(folder / _REFIT, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
-    write_json(folder / _SOURCES, sources)
-    write_text(folder / RECIPE, to_toml(recipe))
 
 
 def _overview(prepared: Prepared) -> str:
@@ -312,11 +267,6 @@ class _Watch(TrainerCallback):
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
         shown = [name for name in ("bleu", "f1", "accuracy", "mse") if metrics and f"eval_{name}" in metrics][:1]
         self.note = " ".join(f"dev {name} {metrics[f'eval_{name}']:.3f}" for name in shown) if metrics else ""
-
-
-def is_first() -> bool:
-    """Whether this process is the one that speaks and writes."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def set_threads() -> None:

@@ -18,8 +18,9 @@ from mtsa.files import write_json
 from .folder import MANIFEST, RECIPE
 from .recipe import Recipe
 from .recipe_files import same_recipe
-from .run import Progress, run_recipe, sources_of
+from .run import Progress, run_recipe
 from .split import Split, cut, read_split
+from .unfinished import sources_of
 
 SUMMARY = "summary.json"
 

@@ -15,9 +15,10 @@ from .defaults import Sections, encoder_for, settings_for, tagger_settings, tran
 from .recipe import Recipe
 from .recipe_files import load_recipe, make_recipe
 from .report import outcome_lines, summary_lines
-from .run import Outcome, Progress, is_first, run_recipe, set_threads
+from .run import Outcome, Progress, run_recipe, set_threads
 from .several import cross_validate, repeat
 from .split import read_split
+from .unfinished import is_first
 
 
 def make(

@@ -41,7 +41,7 @@ from .optimizer import make_optimizer
 from .parts import Part
 from .recipe import Recipe
 from .spread import gather, scatter, spread, take_shares, whole, whole_state
-from .weights import load_weights, save_weights
+from .weights import load_weights, save_weights, written
 
 WEIGHTS = "weights.safetensors"
 _SPENT = "seconds.json"
@@ -172,6 +172,10 @@ class RecipeTrainer(Trainer):
     # Checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        with written(self.folder):
+            self._write_checkpoint()
+
+    def _write_checkpoint(self) -> None:
         step = self.state.global_step
         partial = checkpoints.saving_folder(self.folder, step)
         with self._whole():

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
+from mtsa.data.source import InputError
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[None]:
+    """Around the writing of weights: whatever keeps them from the disk is one sentence.
+
+    Raises:
+        InputError: the disk is full, or the folder cannot be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        # torch has a RuntimeError for a full disk, safetensors an error of its own, tokenizers a plain Exception
+        if not isinstance(error, OSError | SafetensorError | RuntimeError) and type(error) is not Exception:
+            raise
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
+        raise InputError(f"{folder} cannot be written ({why}); make room, and give the same command again") from None
 
 
 def state_of(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
