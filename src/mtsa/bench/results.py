@@ -33,6 +33,7 @@ def sections(records: Path) -> list[str]:
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
+        kinds |= {"attack": _attack_section}
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
@@ -65,6 +66,25 @@ def _export_section(record: dict[str, Any], path: Path) -> str:
     lines = [f"## A model exported as {record['form']}\n", _circumstances(record, path)]
     lines += [f"Task {record['task']}, encoder: {about}.\n", "```", *parity.lines(record), "```", ""]
     return "\n".join(lines)
+
+
+def _attack_section(record: dict[str, Any], path: Path) -> str:
+    """How many damaged files were tried, how many kills were survived, and what was lost."""
+    inputs, kills = record["inputs"], record["kills"]
+    files = [[row["name"], f"{row['tried']:,}", f"{row['refused']:,}", f"{row['read']:,}"] for row in inputs]
+    total = [f"{sum(row[key] for row in inputs):,}" for key in ("tried", "refused", "read")]
+    work = [[row["name"], *(str(row[key]) for key in ("kills", "ends", "different", "lost"))] for row in kills]
+    header = ["work", "kills", "brought to an end", "with another result", "files of checkpoints lost"]
+    return "\n".join(
+        [
+            "## Attack: damaged files and kills\n",
+            _circumstances(record, path),
+            "Damaged files to each reader: refused in one sentence, or read all the same; anything else would have ended it.\n",
+            f"```\n{aligned(['reader', 'tried', 'refused', 'read'], [*files, ['all', *total]])}\n```\n",
+            "Work killed (SIGKILL) at random moments and gone on with, until it ended:\n",
+            f"```\n{aligned(header, work)}\n```\n",
+        ]
+    )
 
 
 def _pair_section(record: dict[str, Any], path: Path) -> str:

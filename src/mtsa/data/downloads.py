@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,5 +163,13 @@ def _take_out(archive: Path, download: Download, folder: Path) -> None:
                 with opened.open(info) as inside, replacing(target) as partial, partial.open("wb") as out:
                     while piece := inside.read(_CHUNK):
                         out.write(piece)
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        RuntimeError,
+        UnicodeDecodeError,
+    ) as error:
         raise InputError(f"{archive} is not the archive it should be ({error}); delete it and fetch it again") from None

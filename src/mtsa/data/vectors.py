@@ -101,7 +101,8 @@ def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes
 
 def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
     try:
-        row = np.array(values.split(), dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told below
+            row = np.array(values.split(), dtype=np.float32)
     except ValueError:
         raise at(path, number, "one of the values is no number; is the file broken?") from None
     if len(row) != width or not np.isfinite(row).all():
@@ -140,7 +141,7 @@ def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
         raise InputError(f"{path} is a folder; name a file of word vectors") from None
     except PermissionError:
         raise InputError(f"{path}: you may not read this file") from None
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
         raise InputError(f"{path} is no zip file, or a damaged one; fetch it again") from None
 
 
@@ -148,6 +149,8 @@ def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
     name = _member(path, archive, member)
     try:
         return archive.open(name)
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile):
+        raise InputError(f"{path} is a damaged zip file; fetch it again") from None
     except (NotImplementedError, RuntimeError):  # what zipfile raises for a compression it does not know, or a password
         raise InputError(
             f"{path}: {name} is encrypted or packed in an unknown way; unpack it and name the text file"

@@ -21,6 +21,7 @@ from .recipe import Recipe
 from .recipe_checks import check_names, check_recipe
 
 _LARGEST = 1_000_000  # bytes of a recipe
+_LARGEST_NUMBER = 2**53  # of a whole number: no setting means more, and floating-point numbers go astray beyond
 
 
 def named_recipes() -> dict[str, str]:
@@ -145,6 +146,10 @@ def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
 
 def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     kind = typing.get_origin(wanted) or wanted
+    if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+        raise InputError(
+            f"{source}: {place} is a number of {len(str(abs(value)))} digits; it must be at most {_LARGEST_NUMBER:,}"
+        )
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)

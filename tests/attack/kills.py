@@ -1,0 +1,209 @@
+"""Work that is killed without warning, again and again at random moments, until it ends: the result must be what it always is.
+
+Each piece of work runs in a process of its own, a copy of this one, and gets SIGKILL after a random while; then the next one
+goes on with what is left. What a kill costs is counted: results that differ, and checkpoints that were there before it and are
+gone or damaged after it.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import http.server
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.catalogue import Download
+from mtsa.data.downloads import get
+from mtsa.data.examples import Example
+from mtsa.data.shards import deal, open_shards
+from mtsa.experiments import classification
+from mtsa.experiments.runner import run_units
+from mtsa.training.folder import MANIFEST, open_run
+from mtsa.training.run import run_recipe
+from tests.training import pretraining
+from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
+
+PROCESSES = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something to be killed at."""
+
+    name: str
+    run: Any  # (folder): does it, or goes on with it
+    done: Any  # (folder): whether it has ended
+    result: Any  # (folder): what it made, as bytes
+    longest: float  # seconds until a kill, at most
+
+
+def _apart(run: Any, folder: Path) -> None:
+    """Run in this process, a copy made for it, quietly."""
+    with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
+        run(folder)
+
+
+def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """Kill the work so many times, each time it has ended beginning anew; what was lost (nothing, it is hoped)."""
+    rng = random.Random(f"{work.name} {seed}")
+    whole = folder / "whole"
+    whole.mkdir(parents=True)
+    work.run(whole)
+    expected = work.result(whole)
+    counts = {"kills": 0, "ends": 0, "different": 0, "lost": 0}
+    number = 0
+    while counts["kills"] < kills:
+        own = folder / f"try-{number}"
+        own.mkdir(exist_ok=True)
+        before = _kept(own)
+        process = PROCESSES.Process(target=_apart, args=(work.run, own))
+        process.start()
+        process.join(rng.uniform(0.0, work.longest))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            counts["kills"] += 1
+            process.join()
+        elif process.exitcode != 0:
+            raise AssertionError(f"{work.name}: ended with {process.exitcode} in {own}")
+        after = _kept(own)
+        counts["lost"] += sum(after.get(name) not in (digest, None) for name, digest in before.items())
+        counts["lost"] += bool(before) and not after and not work.done(own)
+        if work.done(own):
+            counts["ends"] += 1
+            counts["different"] += work.result(own) != expected
+            shutil.rmtree(own)
+            number += 1
+    own = folder / f"try-{number}"
+    own.mkdir(exist_ok=True)
+    if not work.done(own):  # what the last kill left must still come to an end
+        work.run(own)
+    counts["ends"] += 1
+    counts["different"] += work.result(own) != expected
+    return counts
+
+
+def _kept(folder: Path) -> dict[str, str]:
+    """The digests of all files in whole checkpoints, by name."""
+    found = {}
+    for place in folder.rglob("checkpoint-*"):
+        if place.name.removeprefix("checkpoint-").isdecimal():
+            for path in sorted(place.iterdir()):
+                found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _weights(folder: Path) -> bytes:
+    """A finished run: its weights and figures, and that it opens."""
+    open_run(folder / "run")
+    metrics = json.loads((folder / "run" / "metrics.json").read_text())
+    return (folder / "run" / "model.safetensors").read_bytes() + json.dumps(metrics, sort_keys=True).encode()
+
+
+def training(folder: Path) -> Work:
+    """A run of 30 steps with a checkpoint after every second one, and dropout."""
+    recipe = small_recipe(write_csv(folder / "train.csv", sentences(80)), epochs=6, evaluate_every=2, batch=16)
+    recipe = dataclasses.replace(
+        recipe, data=dataclasses.replace(recipe.data, dev=str(write_csv(folder / "dev.csv", sentences(20, 5))))
+    )
+
+    def run(own):
+        if not (own / "run" / MANIFEST).exists():
+            run_recipe(recipe, own / "run", say=lambda line: None, progress=no_bar)
+
+    return Work("training", run, lambda own: (own / "run" / MANIFEST).exists(), _weights, 1.5)
+
+
+def gpt(folder: Path) -> Work:
+    """The pretraining of a small GPT, saved at every step."""
+
+    def done(own):
+        return (own / "gpt" / "record.json").exists() and not (own / "gpt" / "begun.json").exists()
+
+    def run(own):
+        if not done(own):
+            pretraining.run(own / "gpt", shared=False, save_every=1)
+
+    return Work("pretraining", run, done, lambda own: (own / "gpt" / "model.safetensors").read_bytes(), 1.5)
+
+
+def table(folder: Path) -> Work:
+    """A unit of a table, a run with checkpoints, through the experiment runner."""
+    data = folder / "data"
+    data.mkdir()
+    lines = sorted(f"{int(label == 'fruit')} {text}" for text, label in sentences(60))
+    (data / "cr.all").write_text("\n".join(lines) + "\n", encoding="latin-1")
+    (unit,) = classification.units(["cr"], ["mtsa"], classification.Places(data, glove(data / "vectors.txt")), 1)
+
+    def run(own):
+        run_units([unit], own, minutes=None, say=lambda line: None, progress=no_bar)
+
+    def result(own):
+        record = json.loads((own / unit.path).read_text())
+        return json.dumps([record[key] for key in ("test_evaluations", "dev_curve", "steps")], sort_keys=True).encode()
+
+    return Work("making a table", run, lambda own: (own / unit.path).exists(), result, 2.5)
+
+
+def dealing(folder: Path) -> Work:
+    """A file dealt out into shards."""
+    examples = [Example(f"{text} {number}", label, number) for number, (text, label) in enumerate(sentences(3000))]
+
+    def run(own):
+        if not (own / "shards").exists():
+            deal(examples, own / "shards", task="classification", shards=5, seed=0)
+
+    return Work(
+        "dealing into shards", run, lambda own: (own / "shards").exists(),
+        lambda own: open_shards(own / "shards", "classification").sha256().encode(), 0.25,
+    )  # fmt: skip
+
+
+class _Slow(http.server.BaseHTTPRequestHandler):
+    body = random.Random(0).randbytes(3_000_000)
+
+    def do_GET(self):
+        wanted = self.headers.get("Range")
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(self.body) - 1}/{len(self.body)}")
+        self.send_header("ETag", '"one"')
+        self.send_header("Content-Length", str(len(self.body) - start))
+        self.end_headers()
+        try:
+            for place in range(start, len(self.body), 100_000):
+                self.wfile.write(self.body[place : place + 100_000])
+                time.sleep(0.01)
+        except OSError:  # the other side was killed
+            pass
+
+    def log_message(self, *args):
+        pass
+
+
+def downloading(folder: Path) -> Work:
+    """A file of 3 MB from a server on this machine that takes its time."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    wanted = Download(f"http://127.0.0.1:{server.server_address[1]}/x.bin", "x.bin")
+    return Work(
+        "downloading", lambda own: get(wanted, own, pause=0.0), lambda own: (own / "x.bin").exists() and _locked(own),
+        lambda own: (own / "x.bin").read_bytes(), 0.6,
+    )  # fmt: skip
+
+
+def _locked(own: Path) -> bool:
+    return (own / "downloads.lock.json").exists()
+
+
+WORKS = (training, gpt, table, dealing, downloading)
