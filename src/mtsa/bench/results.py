@@ -8,7 +8,7 @@ from typing import Any
 
 from mtsa.inference import parity
 
-from . import pairs, serving, tagging
+from . import cost, pairs, serving, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -33,7 +33,7 @@ def sections(records: Path) -> list[str]:
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
-        kinds |= {"attack": _attack_section}
+        kinds |= {"attack": _attack_section, "cost": _cost_section}
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
@@ -68,6 +68,23 @@ def _export_section(record: dict[str, Any], path: Path) -> str:
     return "\n".join(lines)
 
 
+def _cost_section(record: dict[str, Any], path: Path) -> str:
+    """The cost model, and what it says of trainings that were not run."""
+    setting = record["setting"]
+    shapes = f"lengths {setting['lengths']}, widths {setting['widths']}, {setting['tokens']} tokens, {setting['heads']} heads"
+    return "\n".join(
+        [
+            "## Cost model\n",
+            _circumstances(record, path),
+            f"Training steps of a layer at {shapes}; see cost.md for the formula.\n",
+            *(f"- {line}" for line in cost.lines(record)),
+            "\nOn paper, measured nowhere:\n",
+            *(f"- {line}" for line in cost.paper_lines()),
+            "",
+        ]
+    )
+
+
 def _attack_section(record: dict[str, Any], path: Path) -> str:
     """How many damaged files were tried, how many kills were survived, and what was lost."""
     inputs, kills = record["inputs"], record["kills"]
@@ -79,7 +96,7 @@ def _attack_section(record: dict[str, Any], path: Path) -> str:
         [
             "## Attack: damaged files and kills\n",
             _circumstances(record, path),
-            "Damaged files to each reader: refused in one sentence, or read all the same; anything else would have ended it.\n",
+            "Damaged files to each reader: refused in one sentence, or read all the same; nothing else came of them.\n",
             f"```\n{aligned(['reader', 'tried', 'refused', 'read'], [*files, ['all', *total]])}\n```\n",
             "Work killed (SIGKILL) at random moments and gone on with, until it ended:\n",
             f"```\n{aligned(header, work)}\n```\n",

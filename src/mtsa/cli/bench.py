@@ -150,6 +150,24 @@ def bench_serve(
         typer.echo(line)
 
 
+@bench.command("cost")
+def bench_cost(
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+    quick: Annotated[bool, typer.Option(help="A few small shapes, to see that it works.")] = False,
+) -> None:
+    """A formula for the time and memory of a training step, fitted to measurements here; and trainings on GPUs, on paper."""
+    from mtsa.bench import cost
+
+    setting = cost.Setting()
+    if quick:
+        small = {"lengths": (16, 32, 64, 128), "widths": (32, 64), "tokens": (128, 256), "repeats": 1, "names": ("released",)}
+        setting = cost.Setting(**small, memory_lengths=(16, 32), memory_widths=(64,), weights=(1000, 100_000))  # type: ignore[arg-type]
+    with counter(cost.ticks(setting)) as tick:
+        record = _recorded(out / "bench-cost.json", lambda: cost.run(setting, tick))
+    for line in (*cost.lines(record), *cost.paper_lines()):
+        typer.echo(line)
+
+
 def _recorded(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Measure, and write the record."""
     from mtsa.files import write_json

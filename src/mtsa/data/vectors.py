@@ -158,15 +158,14 @@ def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    names = [info.filename for info in archive.infolist() if info.filename and not info.filename.endswith("/")]
+    shown = ", ".join(" ".join(name.split()) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     if member:
         if member not in names:
-            raise InputError(f'{path} holds no "{member}"; it holds {", ".join(names)}')
+            raise InputError(f'{path} holds no "{member}"; it holds {shown}')
         return member
     if not names:
         raise InputError(f"{path} is an empty archive; fetch it again")
     if len(names) != 1:
-        raise InputError(
-            f"{path} holds {len(names)} files ({', '.join(names)}); name one with --set vectors.member={names[0]}"
-        )
+        raise InputError(f"{path} holds {len(names)} files ({shown}); name one with --set vectors.member={names[0]}")
     return names[0]

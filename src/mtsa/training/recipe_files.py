@@ -49,7 +49,7 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
         raise InputError(f'recipe "{name}" is neither a file nor a known name; {nearest(name, named_recipes())}')
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, or a number of thousands of digits
         raise InputError(f"{source}: this is no TOML: {str(error)[:200]}") from None
     return make_recipe(table, settings or [], source)
 
@@ -114,7 +114,7 @@ def _put(table: dict[str, Any], setting: str) -> None:
         raise InputError(f"--set {setting}: write section.key=value, such as --set training.batch=32")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()
     if dot:
         inner = table.setdefault(section, {})
