@@ -2,6 +2,7 @@
 
 import argparse
 import tempfile
+import warnings
 from pathlib import Path
 
 from mtsa.files import write_json
@@ -17,6 +18,8 @@ def main():
     parser.add_argument("--kills", type=int, default=40, help="of each kind of work")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kills = []

@@ -17,6 +17,7 @@ import shutil
 import signal
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,14 @@ class Work:
     longest: float  # seconds until a kill, at most
 
 
-def _apart(run: Any, folder: Path) -> None:
-    """Run in this process, a copy made for it, quietly."""
-    with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
-        run(folder)
+def _apart(run: Any, folder: Path, told: Path) -> None:
+    """Run in this process, a copy made for it; what it says goes into a file."""
+    with told.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        try:
+            run(folder)
+        except BaseException:
+            traceback.print_exc()
+            raise
 
 
 def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
@@ -57,26 +62,29 @@ def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
     rng = random.Random(f"{work.name} {seed}")
     whole = folder / "whole"
     whole.mkdir(parents=True)
+    begun = time.monotonic()
     work.run(whole)
+    longest = max(work.longest, 1.2 * (time.monotonic() - begun))  # on a busy machine everything takes longer
     expected = work.result(whole)
-    counts = {"kills": 0, "ends": 0, "different": 0, "lost": 0}
-    number = 0
+    counts = {"kills": 0, "late": 0, "ends": 0, "different": 0, "lost": 0}
+    number, told = 0, folder / "told.txt"
     while counts["kills"] < kills:
         own = folder / f"try-{number}"
         own.mkdir(exist_ok=True)
         before = _kept(own)
-        process = PROCESSES.Process(target=_apart, args=(work.run, own))
+        process = PROCESSES.Process(target=_apart, args=(work.run, own, told))
         process.start()
-        process.join(rng.uniform(0.0, work.longest))
+        process.join(rng.uniform(0.0, longest))
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
             counts["kills"] += 1
             process.join()
         elif process.exitcode != 0:
-            raise AssertionError(f"{work.name}: ended with {process.exitcode} in {own}")
+            raise AssertionError(f"{work.name}: ended with {process.exitcode}: {told.read_text()[-3000:]}")
         after = _kept(own)
+        counts["late"] += bool(after) and process.exitcode == -signal.SIGKILL
         counts["lost"] += sum(after.get(name) not in (digest, None) for name, digest in before.items())
-        counts["lost"] += bool(before) and not after and not work.done(own)
+        counts["lost"] += _newest(after) < _newest(before) and not work.done(own)
         if work.done(own):
             counts["ends"] += 1
             counts["different"] += work.result(own) != expected
@@ -99,6 +107,11 @@ def _kept(folder: Path) -> dict[str, str]:
             for path in sorted(place.iterdir()):
                 found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
+
+
+def _newest(kept: dict[str, str]) -> int:
+    """The step of the newest checkpoint; -1 where there is none."""
+    return max((int(name.split("checkpoint-")[1].split("/")[0]) for name in kept), default=-1)
 
 
 def _weights(folder: Path) -> bytes:
@@ -126,7 +139,7 @@ def gpt(folder: Path) -> Work:
     """The pretraining of a small GPT, saved at every step."""
 
     def done(own):
-        return (own / "gpt" / "record.json").exists() and not (own / "gpt" / "begun.json").exists()
+        return (own / "gpt" / "record.json").exists()
 
     def run(own):
         if not done(own):

@@ -8,6 +8,7 @@ from mtsa.data import readers
 from mtsa.data.check import check
 from mtsa.data.examples import Layout
 from mtsa.data.source import InputError
+from mtsa.training.start import make
 
 ROWS = [
     ("A man sleeps.", "A person rests.", "entailment", "1e"),
@@ -114,3 +115,28 @@ def test_a_check_looks_at_both_sides(tmp_path):
     assert "1 rows without an agreed label (-)" in told
     assert "1 row with an empty text" in told
     assert "1 text there before with another label: lines 3 and 4" in told
+
+
+def test_a_row_of_json_that_lacks_a_key_is_told_with_its_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "x", "b": "y", "label": 0}\n{"a": "x", "label": 1}\n')
+    with pytest.raises(InputError, match=r'a\.jsonl, line 2: there is no column "b"'):
+        list(readers.stream(path, Layout(text_column="a", pair_column="b"), paired=True))
+
+
+def test_utf16_is_told_whatever_the_encoding(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,label\na,b\n".encode("utf-16"))
+    for encoding in ("utf-8", "cp1252", "utf-16"):
+        with pytest.raises(InputError, match="is UTF-16 text"):
+            list(readers.stream(path, Layout(encoding=encoding)))
+
+
+def test_columns_of_ones_own_go_before_the_format_of_a_recipe():
+    """The recipes of SNLI read its own columns; whoever names others has a table."""
+    data = {"train": "a.csv", "dev": "b.csv", "text_column": "a", "pair_column": "b"}
+    assert (
+        make("snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.rate=1.0"]).data.format
+        == "auto"
+    )
+    assert make("snli.cpu").data.format == "nli"

@@ -139,3 +139,12 @@ def test_padded_rows():
     assert ids.tolist() == [[5, 6, 7], [0, 0, 0], [8, 0, 0]]
     assert mask.sum(1).tolist() == [3, 0, 1]
     assert batches.padded([[]])[0].shape == (1, 1)
+
+
+@pytest.mark.parametrize("least", [1, 4, 8])
+def test_no_batch_by_words_is_smaller_than_the_least(least):
+    """Not even the rest of the last pool."""
+    for count in (1501, 1500, 47):
+        found = batches.shuffled_batches([4] * count, 1, tokens=120, least=least, seed=0, epoch=0)
+        assert sorted(place for batch in found for place in batch) == list(range(count))
+        assert min(map(len, found)) >= least

@@ -32,3 +32,10 @@ def test_figures_of_numbers():
     assert found.mae == pytest.approx(3 / 4)
     assert found.pearson == pytest.approx(9.0 / math.sqrt(14.0 * 8.75))
     assert score_numbers([1.0, 2.0], [3.0, 3.0]).pearson == 0.0
+
+
+def test_correlation_of_ranks():
+    assert score_numbers([1.0, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 1000.0]).spearman == pytest.approx(1.0)
+    assert score_numbers([1.0, 2.0, 3.0], [5.0, 4.0, 3.0]).spearman == pytest.approx(-1.0)
+    tied = score_numbers([1.0, 2.0, 2.0, 4.0], [3.0, 1.0, 2.0, 4.0]).spearman
+    assert tied == pytest.approx(1.5 / math.sqrt(4.5 * 5.0))  # ranks 0, 1.5, 1.5, 3 and 2, 0, 1, 3

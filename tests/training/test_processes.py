@@ -21,6 +21,7 @@ from mtsa.training.split import read_split
 from mtsa.training.start import make
 from tests.training import pretraining
 from tests.training.every_task import train_every
+from tests.training.test_resume import kill_after
 from tests.training.test_tagging import SMALL as TAGGER
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import SMALL as TRANSLATOR
@@ -54,7 +55,19 @@ def recipes(folder):
         {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"width": 6}},
         settings({"training.steps": 12, "training.evaluate_every": 6}),
     )
-    flat = {**TAGGER, **STEADY, "training.epochs": 3, "encoder.layers": 2, "encoder.attention_dropout": 0.0}
+    found["pair_stack"] = make_recipe(  # processes whose sentences fall into one group or two call its blocks unlike often
+        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"width": 6},
+         "encoder": {"name": "multihead", "heads": 2, "head_dim": 5}},
+        settings({"training.steps": 12, "training.evaluate_every": 6}),
+    )  # fmt: skip
+    flat = {
+        **TAGGER,
+        **STEADY,
+        "training.epochs": 8,
+        "training.warmup": 1,
+        "encoder.layers": 2,
+        "encoder.attention_dropout": 0.0,
+    }
     found["tagging"] = make(None, task="tagging", data={"train": str(tagged(folder / "t", 40))}, settings=settings(flat))
     roles = {
         "training.steps": 6, "training.warmup": 1, "training.learning_rate": 0.05, "model.dropout": 0.0,
@@ -102,7 +115,7 @@ def close(first, second):
 
 
 @pytest.mark.parametrize("spread", ["ddp", "fsdp"])
-@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "translation"])
+@pytest.mark.parametrize("task", ["classification", "pair", "pair_stack", "tagging", "translation"])
 def test_two_processes_give_the_weights_of_one(trained, task, spread):
     close(weights(trained / "one" / task), weights(trained / spread / task))
 
@@ -125,6 +138,29 @@ def test_a_share_is_half():
     """Each of two processes holds half of every matrix, and gathers and scatters lose nothing."""
     done = run([*ONE_MACHINE, "-m", "tests.training.shares"])
     assert done.stdout.count("right") == 2
+
+
+def test_another_number_of_processes_is_refused(trained, tmp_path):
+    """The numbers of chance are those of each process: with another count the result would be another."""
+    path = tmp_path / "recipe.toml"
+    recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
+    path.write_text(to_toml(recipe).replace("evaluate_every = 0", "evaluate_every = 3"))
+    kill_after(path, tmp_path / "run", 3)
+    alone = [*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "run")]
+    done = subprocess.run(alone, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "is of 1 processes, not 2; go on with as many" in done.stderr
+
+
+def test_batches_smaller_than_the_processes_are_refused(tmp_path):
+    data = write_csv(tmp_path / "train.csv", sentences(9))
+    path = tmp_path / "recipe.toml"
+    dev = write_csv(tmp_path / "dev.csv", sentences(9))
+    path.write_text(to_toml(make_recipe({"data": {"train": str(data), "dev": str(dev)}}, settings({"training.batch": 1}))))
+    two = [*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "run")]
+    done = subprocess.run(two, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "2 processes need batches of at least as many" in done.stderr
 
 
 def test_a_killed_run_with_shares_goes_on(trained, tmp_path):

@@ -61,6 +61,8 @@ def test_a_pass_has_every_row_once(tmp_path, tokens):
     assert passes[0] != list(part.batches(15, tokens=tokens, least=1, seed=4, epoch=0))
     shards = [{sum(place >= start for start in part.starts) for place in batch} for batch in passes[0]]
     assert all(len(own) == 1 for own in shards)
+    first = part.starts[1]  # the first shard by itself is shuffled too
+    assert [batch for batch in passes[0] if batch[0] < first] != [batch for batch in passes[1] if batch[0] < first]
     order = [own.pop() for own in shards]
     assert order != sorted(order)  # shards are shuffled too
 
@@ -114,15 +116,16 @@ def test_every_task_trains_from_shards(tmp_path):
         "similarity": ([close_pairs], two, QUICK),
         "tagging": ([tagged(tmp_path / "t.conll", 40)], [], tagger),
         "srl": ([corpus["train"]], [], {**tagger, **roles}),
-        "translation": (parallel(tmp_path, "p", 40, 0), [], short),
+        "translation": (parallel(tmp_path, "p", 120, 0), [], short),
     }
     for task, (files, columns, settings) in cases.items():
         folder = tmp_path / task
         done = CliRunner().invoke(
-            app, ["data", "shard", *map(str, files), "--task", task, *columns, "--out", f"{folder}-s", "--megabytes", "0.01"]
+            app, ["data", "shard", *map(str, files), "--task", task, *columns, "--out", f"{folder}-s", "--megabytes", "0.001"]
         )
         assert done.exit_code == 0, done.output
         assert "shards; train with: mtsa train" in done.output
+        assert len(list((tmp_path / f"{task}-s").glob("shard-*"))) > 1
         columns = {"text_column": "a", "pair_column": "b"} if task in ("pair", "similarity") else {}
         dev = dict(zip(("dev", "dev_target"), map(str, files), strict=False))
         mtsa.train(task=task, train=f"{folder}-s", **dev, **columns, out=folder, settings=settings)
@@ -197,18 +200,34 @@ def wide_file(path, megabytes):
             number += 1
 
 
-LIMITED = """
-import json, resource, sys
+LIMIT = """
+import resource, sys
+def limit(megabytes):
+    used = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (used + int(megabytes * 1e6),) * 2)
+"""
+DEALT = (
+    LIMIT
+    + """
+import mtsa.training.streamed, mtsa.training.start
+from mtsa.__main__ import main
+limit(120)
+main()
+"""
+)
+LIMITED = (
+    LIMIT
+    + """
 from mtsa.training.run import run_recipe
 from mtsa.training.recipe_files import load_recipe
 from tests.workbench import no_bar
 import mtsa.training.prepare, mtsa.models.classifier, accelerate, transformers
 from pathlib import Path
-recipe, out, room = load_recipe(sys.argv[1]), Path(sys.argv[2]), int(float(sys.argv[3]) * 1e6)
-used = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) * 1024
-resource.setrlimit(resource.RLIMIT_DATA, (used + room, used + room))
+recipe, out = load_recipe(sys.argv[1]), Path(sys.argv[2])
+limit(120)
 run_recipe(recipe, out, say=print, progress=no_bar)
 """
+)
 
 
 @pytest.mark.slow
@@ -216,10 +235,9 @@ def test_a_file_larger_than_memory(tmp_path):
     """With less room than half of the file, training from the file itself fails, and from shards it works."""
     wide_file(tmp_path / "train.csv", 240)
     wide_file(tmp_path / "dev.csv", 0.1)
-    done = CliRunner().invoke(
-        app, ["data", "shard", str(tmp_path / "train.csv"), "--out", str(tmp_path / "shards"), "--megabytes", "4"]
-    )
-    assert done.exit_code == 0, done.output
+    command = ["data", "shard", str(tmp_path / "train.csv"), "--out", str(tmp_path / "shards"), "--megabytes", "4"]
+    dealt = subprocess.run([sys.executable, "-c", DEALT, *command], check=False, capture_output=True, text=True, timeout=600)
+    assert dealt.returncode == 0, dealt.stderr[-2000:]
     table = {
         "data": {"train": str(tmp_path / "train.csv"), "dev": str(tmp_path / "dev.csv")},
         "vectors": {"width": 6}, "encoder": {"name": "mtsa", "head_dim": 5}, "model": {"hidden": 7},
@@ -230,9 +248,25 @@ def test_a_file_larger_than_memory(tmp_path):
         table["data"]["train"] = str(tmp_path / name)
         (tmp_path / "recipe.toml").write_text(to_toml(make_recipe(table, [])))
         results[name] = subprocess.run(
-            [sys.executable, "-c", LIMITED, str(tmp_path / "recipe.toml"), str(tmp_path / f"run-{name}"), "120"],
+            [sys.executable, "-c", LIMITED, str(tmp_path / "recipe.toml"), str(tmp_path / f"run-{name}")],
             check=False, capture_output=True, text=True, timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
     assert results["train.csv"].returncode != 0
+    assert any(told in results["train.csv"].stderr for told in ("MemoryError", "alloc", "memory"))
     assert results["shards"].returncode == 0, results["shards"].stderr[-2000:]
     assert json.loads((tmp_path / "run-shards" / "record.json").read_text())["steps"] == 20
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 - 1])
+def test_any_seed_has_an_order(tmp_path, seed):
+    part = prepare(recipe := sharded(tmp_path, seed=seed), read_split(recipe)).parts["train"]
+    batches = list(part.batches(15, tokens=0, least=1, seed=seed, epoch=7))
+    assert sorted(place for batch in batches for place in batch) == list(range(157))
+
+
+def test_an_example_too_long_for_a_shard_is_told_when_it_is_dealt(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\na,b\n" + '"' + "x\n" * 32_000 + '",c\n')
+    done = CliRunner().invoke(app, ["data", "shard", str(tmp_path / "a.csv"), "--out", str(tmp_path / "s")])
+    assert done.exit_code == 2
+    assert "line 3: an example of" in done.stderr
+    assert not (tmp_path / "s").exists()

@@ -90,8 +90,15 @@ def _attack_section(record: dict[str, Any], path: Path) -> str:
     inputs, kills = record["inputs"], record["kills"]
     files = [[row["name"], f"{row['tried']:,}", f"{row['refused']:,}", f"{row['read']:,}"] for row in inputs]
     total = [f"{sum(row[key] for row in inputs):,}" for key in ("tried", "refused", "read")]
-    work = [[row["name"], *(str(row[key]) for key in ("kills", "ends", "different", "lost"))] for row in kills]
-    header = ["work", "kills", "brought to an end", "with another result", "files of checkpoints lost"]
+    work = [[row["name"], *(str(row[key]) for key in ("kills", "late", "ends", "different", "lost"))] for row in kills]
+    header = [
+        "work",
+        "kills",
+        "with a checkpoint by then",
+        "brought to an end",
+        "with another result",
+        "files of checkpoints lost",
+    ]
     return "\n".join(
         [
             "## Attack: damaged files and kills\n",

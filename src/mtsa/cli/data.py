@@ -64,7 +64,7 @@ def shard(
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    megabytes: Annotated[float, typer.Option(min=0.01, help="Text of a shard; memory holds a few times as much.")] = 16.0,
+    megabytes: Annotated[float, typer.Option(min=0.001, help="Text of a shard; memory holds a few times as much.")] = 16.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
 ) -> None:
     """Deal a training file that is larger than memory out into shards, to train from disk."""

@@ -94,9 +94,11 @@ def explain(
         typer.echo(f"there are other predicates: {told}")
     if top:
         typer.echo("strongest pairs, as times the even share of the words that may be looked at:")
-    for one in found if top else ():
+    for number, one in enumerate(found if top else (), 1):
+        if pair is not None:
+            typer.echo(f"text {number}:")
         for times, head, word, other in strongest(one, top, layer=which, feature=chosen):
-            typer.echo(f"{times:6.1f} x  {head:24} {word} -> {other}")
+            typer.echo(f"{times:6.2f} x  {head:24} {word} -> {other}")
 
 
 def _check(predictor: AnyPredictor, pair: str | None, predicate: int | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import bar, refusing
+from .shell import bar, refusing, stopped
 
 
 def pretrain(
@@ -42,7 +42,10 @@ def pretrain(
             learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
         )  # fmt: skip
         texts = [text for source in sources for text in _texts(source) if text]
-        run(texts, out, setting, say=typer.echo, progress=bar, shared=shared)
+        try:
+            run(texts, out, setting, say=typer.echo, progress=bar, shared=shared)
+        except KeyboardInterrupt:
+            stopped()
 
 
 def _texts(source: str) -> Iterator[str]:

@@ -20,6 +20,12 @@ def fail(sentence: object) -> NoReturn:
     raise typer.Exit(2)
 
 
+def stopped() -> NoReturn:
+    """A signal came: what to do next, and the exit code of SIGINT."""
+    typer.echo("stopped; the same command goes on where it stopped", err=True)
+    raise typer.Exit(130)
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
     """Turn bad input anywhere inside into one sentence."""

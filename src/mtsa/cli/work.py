@@ -15,7 +15,7 @@ import typer
 from .inputs import STDIN, check_apart, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .paired import PairedFiles
-from .shell import adder, bar, fail, refusing
+from .shell import adder, bar, fail, refusing, stopped
 from .tag import tag
 from .translate import translate
 
@@ -79,8 +79,7 @@ def train(
         try:
             start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
         except KeyboardInterrupt:
-            typer.echo("stopped; the same command goes on where it stopped", err=True)
-            raise typer.Exit(130) from None
+            stopped()
 
 
 def _files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, *, translated: bool) -> dict[str, Any]:
@@ -219,12 +218,20 @@ def embed(
             texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))
         else:
             texts = predictor.texts(source, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
+        if predictor.run.recipe.paired and Path(source).suffix.lower() == ".txt":
+            texts = (_without_tab(text) for text in texts)
         count = 0
         with adder(None, "embedding") as tick, vector_file(out, predictor.width) as write:
             for vectors in predictor.embed_stream(texts, tick):
                 write(vectors)
                 count += len(vectors)
     typer.echo(f"{out}: {count:,} vectors of {predictor.width}", err=True)
+
+
+def _without_tab(text: str) -> str:
+    if "\t" in text:
+        fail("a line holds two texts and a tab; mtsa embed gives a vector of one text: put each on a line of its own")
+    return text
 
 
 def _sentence_model(run: Path) -> Predictor:

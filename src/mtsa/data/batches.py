@@ -24,7 +24,7 @@ def shuffled_batches(
         seed: of the order.
         epoch: another order each.
     """
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     if tokens:
         size = max(1, round(tokens * len(lengths) / max(1, sum(lengths))))  # on average
         order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
@@ -36,7 +36,7 @@ def shuffled_batches(
         batches += (
             _filled(pool, lengths, tokens, least) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
         )
-    if not tokens and len(batches) > 1 and len(batches[-1]) < min(size, LEAST):
+    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, LEAST)):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 

@@ -50,8 +50,8 @@ def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
         raise InputError(f"{path}: a pair needs two columns; name them with --text-column and --pair-column")
     if format in PAIRED and (layout.text_column, layout.pair_column, layout.label_column) != ("text", "", "label"):
         raise InputError(
-            f"{path}: format {format} has columns of its own; for others give --text-column and --pair-column, "
-            f"and no --format {format}"
+            f"{path}: format {format} has columns of its own; for a table of yours name both with --text-column and "
+            f"--pair-column, and add --format auto"
         )
     columns = [name for name in (layout.text_column, layout.pair_column, layout.label_column) if name]
     if format in TABLES and len(set(columns)) < len(columns):
@@ -130,13 +130,14 @@ def usable(told: Examples, layout: Layout, *, number: bool = False, paired: bool
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
         names = [layout.text_column, layout.pair_column] if layout.pair_column else [layout.text_column]
-        texts = [tables.column(row, name, path) for name in names]
+        own = line if layout.format == "jsonl" else 0
+        texts = [tables.column(row, name, path, own) for name in names]
         if labelled and not any(row.values()):
             continue  # a spreadsheet's empty row
         for name, text in zip(names, texts, strict=True):
             if not isinstance(text, str):
                 raise at(path, line, f'column "{name}" holds {_shown(text)}; it must be a text')
-        label = tables.column(row, layout.label_column, path) if labelled else None
+        label = tables.column(row, layout.label_column, path, own) if labelled else None
         yield Example(texts[0].strip(), _plain(label), line, texts[1].strip() if layout.pair_column else None)
 
 
@@ -168,7 +169,11 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
     try:
         value = float(label)
     except (TypeError, ValueError, OverflowError):
-        raise at(path, example.line, f"the target is {_shown(label)}; regression needs a number") from None
+        raise at(
+            path,
+            example.line,
+            f"the target is {_shown(label)}; it must be a number (for classes, use --task classification or pair)",
+        ) from None
     if not math.isfinite(value) or abs(value) > _LARGEST:
         raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number, at most {_LARGEST:g}")
     return dataclasses.replace(example, label=value)

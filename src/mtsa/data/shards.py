@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.files import fingerprint, write_json
-from mtsa.names import nearest
 
 from . import readers
 from .examples import Example, Layout
 from .frames import RoleSentence
 from .role_files import as_json, read_roles
-from .source import InputError
+from .source import LONGEST, InputError
 from .tagged import TaggedSentence, read_marked
 
 INDEX = "shards.json"
@@ -31,7 +30,6 @@ SIZE = 16  # megabytes of text in a shard: some 100 when it is numbered
 _MOST = 100_000  # shards
 _HELD = 32_000_000  # characters that wait in memory to be written
 _NUMBERS, _PAIRS = ("regression", "similarity"), ("pair", "similarity")
-_TASKS = ("classification", "regression", "pair", "similarity", "tagging", "srl", "translation")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Shards:
 
 def is_shards(name: str) -> bool:
     """Whether this is a folder of shards."""
-    return (Path(name) / INDEX).is_file()
+    return bool(name) and (Path(name) / INDEX).is_file()
 
 
 def open_shards(folder: Path, task: str) -> Shards:
@@ -116,10 +114,8 @@ def deal(
     """Deal examples out into about so many shards; the folder appears whole or not at all.
 
     Raises:
-        InputError: an unknown task, no examples, or a folder that is there already.
+        InputError: no examples, one that is too long, or a folder that is there already.
     """
-    if task not in _TASKS:
-        raise InputError(f'task "{task}" is unknown; {nearest(task, _TASKS)}')
     if folder.exists():
         raise InputError(f"{folder} is there already; name another folder with --out, or delete it")
     partial = folder.with_name(f".{folder.name}.partial")
@@ -141,6 +137,10 @@ def _deal(examples: Iterable[Any], folder: Path, shards: int, chance: random.Ran
     counts, held, number = [0] * shards, 0, 0
     for number, example in enumerate(examples, 1):
         line = json.dumps(_as_json(example), ensure_ascii=False)
+        if len(line) > LONGEST:
+            raise InputError(
+                f"line {example.line}: an example of {len(line):,} characters; split it, at most {LONGEST:,} are read"
+            )
         place = chance.randrange(shards)
         waiting.setdefault(place, []).append(line)
         counts[place] += 1

@@ -60,6 +60,8 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     Raises:
         InputError: where a byte does not belong to the encoding, or the encoding is unknown.
     """
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path} is UTF-16 text, as spreadsheets save it; save it as UTF-8")
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:

@@ -26,14 +26,15 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
     return _separated_rows(path, encoding, "\t" if format == "tsv" else delimiter, quoted=format == "csv")
 
 
-def column(row: Row, name: str, path: Path) -> Any:
-    """The value in a column.
+def column(row: Row, name: str, path: Path, line: int = 0) -> Any:
+    """The value in a column; `line` is that of a row whose columns are its own, as in JSON lines.
 
     Raises:
         InputError: there is no such column.
     """
     if name not in row:
-        raise InputError(f'{path}: there is no column "{name}"; {nearest(name, row)}')
+        place = f"{path}, line {line}" if line else path
+        raise InputError(f'{place}: there is no column "{name}"; {nearest(name, row)}')
     return row[name]
 
 

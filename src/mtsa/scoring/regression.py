@@ -10,16 +10,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RegressionScore:
-    """Mean squared error, mean absolute error, and Pearson's correlation (0 where one side does not vary)."""
+    """Mean squared error, mean absolute error, and correlations: Pearson's and of ranks (0 where one side does not vary)."""
 
     mse: float
     mae: float
     pearson: float
+    spearman: float
     count: int
 
     def curve(self) -> dict[str, float]:
         """The figures to follow in training; `score` decides the best model."""
-        return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson}
+        return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson, "spearman": self.spearman}
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -30,8 +31,31 @@ def score_numbers(truth: Sequence[float], answers: Sequence[float]) -> Regressio
     """Compare numbers."""
     count = len(truth)
     gaps = [answer - right for right, answer in zip(truth, answers, strict=True)]
+    return RegressionScore(
+        math.fsum(gap * gap for gap in gaps) / count,
+        math.fsum(map(abs, gaps)) / count,
+        _correlation(truth, answers),
+        _correlation(_ranks(truth), _ranks(answers)),
+        count,
+    )
+
+
+def _correlation(truth: Sequence[float], answers: Sequence[float]) -> float:
+    count = len(truth)
     mean_truth, mean_answers = math.fsum(truth) / count, math.fsum(answers) / count
     both = math.fsum((right - mean_truth) * (answer - mean_answers) for right, answer in zip(truth, answers, strict=True))
     spread = math.fsum((right - mean_truth) ** 2 for right in truth) * math.fsum((a - mean_answers) ** 2 for a in answers)
-    pearson = both / math.sqrt(spread) if spread > 0 else 0.0
-    return RegressionScore(math.fsum(gap * gap for gap in gaps) / count, math.fsum(map(abs, gaps)) / count, pearson, count)
+    return both / math.sqrt(spread) if spread > 0 else 0.0
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each value in order; equal ones share the mean of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or values[order[end]] != values[order[start]]:
+            for place in order[start:end]:
+                ranks[place] = (start + end - 1) / 2
+            start = end
+    return ranks

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Sampler
+
+from mtsa.data.batches import LEAST
 
 from .parts import Part
 from .recipe import Training
@@ -15,17 +16,12 @@ from .recipe import Training
 
 def batches_of(part: Part, training: Training, *, epoch: int = 0) -> Iterator[list[int]]:
     """The batches of one pass over a part."""
-    return part.batches(training.batch, tokens=training.batch_tokens, least=_least(), seed=training.seed, epoch=epoch)
+    return part.batches(training.batch, tokens=training.batch_tokens, least=LEAST, seed=training.seed, epoch=epoch)
 
 
 def count_batches(part: Part, training: Training) -> int:
     """How many batches a pass has; as many in each."""
-    return part.count(training.batch, tokens=training.batch_tokens, least=_least(), seed=training.seed)
-
-
-def _least() -> int:
-    """Each process needs a share of every batch."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return part.count(training.batch, tokens=training.batch_tokens, least=LEAST, seed=training.seed)
 
 
 class LengthBatches(Sampler[list[int]]):

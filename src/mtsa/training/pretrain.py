@@ -10,6 +10,7 @@ import json
 import math
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -39,7 +40,9 @@ from mtsa.models.quiet import quiet
 from . import checkpoints
 from .run import Progress, set_threads
 from .spread import gather, scatter, spread, take_shares, whole_state
-from .unfinished import is_first
+from .stopping import Stopper, stopping
+from .unfinished import alone, is_first, read_state
+from .weights import written
 
 _END, _UNKNOWN = "<end>", "<unk>"
 _RECORD, _BEGUN = "record.json", "begun.json"
@@ -87,7 +90,21 @@ def pretrain(
         InputError: too little text, or a folder that holds something else.
     """
     quiet()
-    _meet()
+    _meet(setting.batch)
+    with alone(out):
+        return _pretrain(texts, out, setting, say=say, progress=progress, save_every=save_every, shared=shared)
+
+
+def _pretrain(
+    texts: Sequence[str],
+    out: Path,
+    setting: Setting,
+    *,
+    say: Callable[[str], None],
+    progress: Progress,
+    save_every: int,
+    shared: bool,
+) -> float:
     first = is_first()
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
     identity = {"setting": asdict(setting), "sha256": digest}
@@ -100,8 +117,9 @@ def pretrain(
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
         raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
+    if dist.is_initialized():
+        dist.barrier()  # all have looked at the folder before anything is written there
     if first:
-        out.mkdir(parents=True, exist_ok=True)
         write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
@@ -117,20 +135,26 @@ def pretrain(
     loss = _loss(model, dev, setting.batch)
     if not first:
         return loss
-    _write(out, model, tokenizer, setting)
+    with written(out):
+        _write(out, model, tokenizer, setting)
     record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
-    checkpoints.sweep(out / _CHECKPOINTS, keep=set())
-    (out / _CHECKPOINTS).rmdir()
-    (out / _BEGUN).unlink()
+    _tidy(out)
     say(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
     return loss
 
 
-def _meet() -> None:
-    """Join the processes that torchrun started, if it did."""
+def _meet(batch: int) -> None:
+    """Join the processes that torchrun started, if it did.
+
+    Raises:
+        InputError: more processes than rows of a batch.
+    """
     set_threads()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > batch:
+        raise InputError(f"{processes} processes need batches of at least as many rows; set --batch")
+    if processes > 1 and not dist.is_initialized():
         dist.init_process_group("gloo")
 
 
@@ -155,6 +179,10 @@ class _Run:
 
     def train(self, tick: Callable[[int, float], None], save_every: int) -> None:
         self._restore()
+        with stopping() as stopper:
+            self._train(tick, save_every, stopper)
+
+    def _train(self, tick: Callable[[int, float], None], save_every: int, stopper: Stopper) -> None:
         begun, before = time.perf_counter(), self.seconds
         self.trained.train()
         while self.step < self.setting.steps:
@@ -166,6 +194,9 @@ class _Run:
             if self.step % save_every == 0 or self.step == self.setting.steps:
                 self.curve.append({"step": self.step, "loss": loss})
                 self._save()
+            if stopper.asked and self.step < self.setting.steps:
+                self._save()
+                raise KeyboardInterrupt
 
     def _update(self) -> float:
         for group in self.optimizer.param_groups:
@@ -197,7 +228,8 @@ class _Run:
             gather(self.trained, self.model)
         found = whole_state(self.optimizer)["state"]
         if self.rank == 0:
-            self._write(found)
+            with written(self.folder):
+                self._write(found)
         if self.world > 1:
             dist.barrier()
 
@@ -298,6 +330,12 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
         save_file(state, partial, {"format": "pt"})
 
 
+def _tidy(out: Path) -> None:
+    """Remove what a finished model does not need."""
+    shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
+    (out / _BEGUN).unlink(missing_ok=True)
+
+
 def _check_room(out: Path, identity: dict[str, Any]) -> None:
     """See that the folder is new, or holds an unfinished run of the same text and setting.
 
@@ -306,9 +344,10 @@ def _check_room(out: Path, identity: dict[str, Any]) -> None:
     """
     begun = out / _BEGUN
     if (out / _RECORD).exists():
+        _tidy(out)  # a kill may have come between its end and this
         raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
     if begun.exists():
-        if json.loads(begun.read_text(encoding="utf-8")) != identity:
+        if read_state(begun) != identity:
             raise InputError(f"{out} holds an unfinished model of other text or settings; name another folder, or delete it")
     elif out.exists() and any(out.iterdir()):
         raise InputError(f"{out} is not empty and holds no model; name another folder with --out")

@@ -147,9 +147,7 @@ def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
 def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     kind = typing.get_origin(wanted) or wanted
     if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
-        raise InputError(
-            f"{source}: {place} is a number of {len(str(abs(value)))} digits; it must be at most {_LARGEST_NUMBER:,}"
-        )
+        raise InputError(f"{source}: {place} is a number of {value.bit_length()} bits; it must be at most {_LARGEST_NUMBER:,}")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
@@ -163,4 +161,9 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
         raise InputError(
             f"{source}: {place} is {value!r}; it must be {names.get(kind, 'a list' if kind is tuple else 'a section')}"
         )
-    return types.MappingProxyType(dict(value)) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if isinstance(inner, int):
+                _typed(int if not isinstance(inner, bool) else bool, inner, source, f"{place}.{key}")
+        return types.MappingProxyType(dict(value))
+    return value

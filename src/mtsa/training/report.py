@@ -19,7 +19,8 @@ def figures_line(score: PartScore) -> str:
     """The main figures in one line."""
     found = score.figures
     if isinstance(found, RegressionScore):
-        return f"mse {found.mse:.4g}, mae {found.mae:.4g}, correlation {found.pearson:.3f} ({found.count:,} examples)"
+        correlations = f"correlation {found.pearson:.3f}, of ranks {found.spearman:.3f}"
+        return f"mse {found.mse:.4g}, mae {found.mae:.4g}, {correlations} ({found.count:,} examples)"
     if isinstance(found, RoleScore):
         whole = found.whole
         return (

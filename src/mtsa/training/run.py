@@ -111,6 +111,7 @@ def _run(
     tell(_overview(prepared))
     if prepared.repeated and all(prepared.repeated):
         tell("every test example stands in the training or dev data too: its figures say nothing about new text")
+    _check_shares(prepared)
     trainer = _trainer(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(trainer, last, "training", tell, progress)
     best = trainer.load_best()
@@ -130,7 +131,7 @@ def _start_model(prepared: Prepared) -> PreTrainedModel:
         return prepared.model()
     except InputError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
         raise InputError(f"[encoder] or [model] of the recipe: {error}") from None
 
 
@@ -163,6 +164,7 @@ def _trainer(
 
 def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[[str], None], progress: Progress) -> None:
     """Train to the end, from the last checkpoint if there is one."""
+    _agree(trainer, last)
     if last is not None:
         tell(f"going on from step {checkpoints.step_of(last):,}")
     with progress(note, trainer.args.max_steps) as bar:
@@ -173,6 +175,36 @@ def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[
                 trainer.train(resume_from_checkpoint=None if last is None else str(last))
             if stopper.asked:
                 raise KeyboardInterrupt
+
+
+def _check_shares(prepared: Prepared) -> None:
+    """See that each process has a share of every batch.
+
+    Raises:
+        InputError: a batch is too small.
+    """
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    batches = batches_of(prepared.parts["train"], prepared.recipe.training) if processes > 1 else iter(())
+    if any(len(batch) < processes for batch in batches):
+        raise InputError(f"a batch has fewer examples than there are processes ({processes}); use fewer, or larger shards")
+
+
+def _agree(trainer: RecipeTrainer, last: Path | None) -> None:
+    """See that all processes look at the same run folder.
+
+    Raises:
+        InputError: they do not.
+    """
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return
+    dist.barrier()  # the first process has made the folder
+    step = checkpoints.step_of(last) if last is not None else 0
+    seen = torch.tensor([step, -step, int(trainer.folder.exists())], device=trainer.args.device)
+    dist.all_reduce(seen, dist.ReduceOp.MIN)
+    if seen[0] != -seen[1] or not seen[2]:
+        raise InputError(
+            f"{trainer.folder}: not all processes see the same files; it must be on a disk that all machines share"
+        )
 
 
 def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:

@@ -19,6 +19,7 @@ from mtsa.encoders.biblosa import block_length
 from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.config import MtsaConfig, MtsaPairConfig
 from mtsa.models.pair import MtsaForSequencePairClassification
+from mtsa.names import nearest
 
 from .inputs import Inputs, make_inputs
 from .kind import Kind
@@ -83,7 +84,10 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
         for example in examples:
             if str(example.label) not in counts:
                 name = recipe.data.file(part)
-                raise InputError(f'{name}, line {example.line}: label "{example.label}" does not occur in the training data')
+                known = f"{nearest(str(example.label), counts)}; correct it, or delete the row"
+                raise InputError(
+                    f'{name}, line {example.line}: label "{example.label}" does not occur in the training data; {known}'
+                )
     return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))
 
 

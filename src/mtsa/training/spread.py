@@ -17,11 +17,18 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 
-def spread(model: nn.Module, device: torch.device) -> nn.Module:
-    """A copy of a model with its weights spread over all processes: blocks of a stack one by one, the rest together."""
-    found = copy.deepcopy(model).to(device)
+def spread(model: nn.Module, device: torch.device, *, blocks: bool = True) -> nn.Module:
+    """A copy of a model with its weights spread over all processes: blocks of a stack one by one, the rest together.
+
+    Args:
+        model: what to spread.
+        device: where the shares go.
+        blocks: whether blocks are spread one by one. Each is then gathered as often as it is called, so all processes must
+            call it as often: no model may decide that by the lengths of its own sentences.
+    """
+    found = copy.deepcopy(model)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    stacks = [module for module in found.modules() if isinstance(module, nn.ModuleList)]
+    stacks = [module for module in found.modules() if isinstance(module, nn.ModuleList)] if blocks else []
     for block in (block for stack in reversed(stacks) for block in stack):
         if any(True for _ in block.parameters()):
             fully_shard(block, mesh=mesh)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mtsa.data.readers import PAIRED
 from mtsa.data.shards import is_shards
 from mtsa.data.source import InputError
 from mtsa.encoders import find_encoder
@@ -46,6 +47,8 @@ def make(
     if recipe is not None:
         base = load_recipe(recipe)
         merged = _as_table(base)
+        if {"text_column", "pair_column"} & table["data"].keys() and base.data.format in PAIRED:
+            table["data"].setdefault("format", "auto")  # whoever names columns has a table of their own
         for section, values in table.items():
             merged[section] = {**merged[section], **values}
         if encoder is not None and encoder != base.encoder["name"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -62,9 +63,9 @@ class StreamedPart(Part):
         return self._there[number]
 
     def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+        generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
         for number in torch.randperm(len(self.sizes), generator=generator).tolist():
-            start, own = self.starts[number], seed * 1_000_003 + number  # each shard has an order of its own
+            start, own = self.starts[number], zlib.crc32(f"{seed} {number}".encode())  # each shard has an order of its own
             for batch in shuffled_batches(self.sizes[number], size, tokens=tokens, least=least, seed=own, epoch=epoch):
                 yield [start + place for place in batch]
 

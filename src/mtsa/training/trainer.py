@@ -81,7 +81,7 @@ class RecipeTrainer(Trainer):
         self.shared = (
             recipe.training.spread == "fsdp" and args.world_size > 1
         )  # whether each process has a share of the weights
-        self.trained = spread(model, args.device) if self.shared else model
+        self.trained = spread(model, args.device, blocks=not recipe.paired) if self.shared else model
         super().__init__(
             model=self.trained,
             args=args,
@@ -155,6 +155,10 @@ class RecipeTrainer(Trainer):
         with self._whole():
             score = self.dev_part.score(self.dev_part.quick_answers(self.own))
         metrics = {f"eval_{name}": value for name, value in score.curve().items()}
+        if self.args.world_size > 1:  # unlike processors round unlike: the first one's figures count
+            values = torch.tensor(list(metrics.values()), dtype=torch.float64, device=self.args.device)
+            dist.broadcast(values, 0)
+            metrics = dict(zip(metrics, values.tolist(), strict=True))
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
@@ -172,22 +176,19 @@ class RecipeTrainer(Trainer):
     # Checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        with written(self.folder):
-            self._write_checkpoint()
-
-    def _write_checkpoint(self) -> None:
         step = self.state.global_step
         partial = checkpoints.saving_folder(self.folder, step)
-        with self._whole():
+        with self._whole(), written(self.folder):
             if self.args.should_save:
                 checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
                 partial.mkdir()
                 save_weights(self.own, partial / WEIGHTS, _FROZEN)
                 self.state.save_to_json(str(partial / _STATE))
-                write_json(partial / _SPENT, self.seconds)
+                write_json(partial / _SPENT, {"seconds": self.seconds, "processes": self.args.world_size})
         self._together()
-        self._save_optimizer_and_scheduler(str(partial))
-        self._save_rng_state(str(partial))
+        with written(self.folder):
+            self._save_optimizer_and_scheduler(str(partial))
+            self._save_rng_state(str(partial))
         self._together()
         if self.args.should_save:
             final = checkpoints.appear(partial, self.folder, step)
@@ -229,8 +230,12 @@ class RecipeTrainer(Trainer):
     def restore(self, folder: Path) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it."""
         self.state = TrainerState.load_from_json(str(folder / _STATE))
-        spent = folder / _SPENT
-        self.spent = float(json.loads(spent.read_text(encoding="utf-8"))) if spent.exists() else 0.0
+        told = json.loads((folder / _SPENT).read_text(encoding="utf-8")) if (folder / _SPENT).exists() else {}
+        told = told if isinstance(told, dict) else {"seconds": told}
+        self.spent = float(told.get("seconds", 0.0))
+        processes = told.get("processes", self.args.world_size)
+        if processes != self.args.world_size:
+            raise InputError(f"{folder} is of {processes} processes, not {self.args.world_size}; go on with as many")
         return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
 
 

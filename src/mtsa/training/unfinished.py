@@ -63,7 +63,7 @@ def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
             raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
-        if json.loads((folder / SOURCES).read_text(encoding="utf-8")) != sources:
+        if read_state(folder / SOURCES) != sources:
             raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
         return found[-1]
     if folder.exists() and not folder.is_dir():
@@ -74,6 +74,18 @@ def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
     ):
         raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
     return None
+
+
+def read_state(path: Path) -> Any:
+    """What an unfinished run wrote about itself.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path} is damaged; delete the folder, and train anew") from None
 
 
 @contextmanager

@@ -24,10 +24,11 @@ def written(folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         # torch has a RuntimeError for a full disk, safetensors an error of its own, tokenizers a plain Exception
-        if not isinstance(error, OSError | SafetensorError | RuntimeError) and type(error) is not Exception:
+        of_torch = isinstance(error, RuntimeError) and "PytorchStreamWriter" in str(error)
+        if not (of_torch or isinstance(error, OSError | SafetensorError) or type(error) is Exception):
             raise
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
-        raise InputError(f"{folder} cannot be written ({why}); make room, and give the same command again") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}\n".splitlines()[0]
+        raise InputError(f"{folder} cannot be written ({why}); mend that, and give the same command again") from None
 
 
 def state_of(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
