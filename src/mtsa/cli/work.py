@@ -193,8 +193,12 @@ def predict(
         reading = {**named, "format": format, "encoding": encoding, "delimiter": delimiter}
         examples = _examples(predictor, source, pair, encoding, reading)
         with adder(None, "predicting") as tick, _writer(out, predictor, submission) as write:
+            count = 0
             for example, prediction in predictor.stream_examples(examples, tick):
                 write(example, prediction)
+                count += 1
+        if out is not None:
+            typer.echo(f"{out}: {count:,} answers", err=True)
         if predictor.cut:
             typer.echo(f"{predictor.cut:,} texts were cut after {predictor.run.recipe.tokens.longest} words", err=True)
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,12 @@ def alone(folder: Path) -> Iterator[None]:
     with locked(folder) as mine:
         if not mine:
             raise InputError(f"{folder}: another process is training in it; wait for it, or name another folder with --out")
-        yield
+        try:
+            yield
+        except InputError:
+            with suppress(OSError):
+                folder.rmdir()  # goes when nothing is in it
+            raise
 
 
 def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
