@@ -30,7 +30,7 @@ def read_costs(path: Path) -> dict[str, tuple[float, float]]:
 
 
 def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]], path: Path) -> list[str]:
-    """Write the picture of the models that have both records and costs; their names.
+    """Write the picture of the models of Table 1 that have both records and costs; their names.
 
     Raises:
         InputError: there is none.
@@ -43,17 +43,21 @@ def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]
     found: dict[str, list[float]] = {}
     dataset = "snli" if any(record["dataset"] == "snli" for record in records) else "snli-subset"
     for record in records:
-        if record["row"] in costs and record["dataset"] == dataset:
+        if record["row"] in costs and record["dataset"] == dataset and not record["row"].startswith("mtsa_"):  # ablations
             found.setdefault(record["row"], []).append(record["test_evaluations"][0]["accuracy"])
     if not found:
         raise InputError("no model has both a record and a cost yet")
+    drawn: list[str] = []
     figure, axes = pyplot.subplots(figsize=(7.5, 5.0), layout="constrained")
-    for name, values in found.items():
+    for name, values in sorted(found.items(), key=lambda item: costs[item[0]][0]):  # labels above and below in turn
         seconds, memory = costs[name]
         accuracy = 100 * statistics.fmean(values)
         colour = "tab:red" if name == "mtsa" else "tab:blue" if name.startswith("mtsa") else "tab:grey"
         axes.scatter(seconds, accuracy, s=memory / 1024**2, alpha=0.55, color=colour)
-        axes.annotate(f"{name}\n{memory / 1024**2:.0f} MiB", (seconds, accuracy), fontsize=7, ha="center", va="center")
+        shift = (0, -24 if len(drawn) % 2 else 20)
+        label = f"{name}, {memory / 1024**2:.0f} MiB"
+        axes.annotate(label, (seconds, accuracy), xytext=shift, textcoords="offset points", fontsize=7, ha="center")
+        drawn.append(name)
     axes.set_xscale("log")
     axes.set_xlabel("seconds for the dev pairs, at the paper's width")
     axes.set_ylabel("test accuracy (%), at half of the paper's width")
