@@ -103,7 +103,9 @@ def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
         run(plain(recipe), tmp_path / "run")
     monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", save)
     spent = tmp_path / "run" / "checkpoints" / "checkpoint-5" / "seconds.json"
-    assert 0 < json.loads(spent.read_text()) < 60
-    spent.write_text("1000.0")
+    told = json.loads(spent.read_text())
+    assert 0 < told["seconds"] < 60
+    assert told["processes"] == 1
+    spent.write_text(json.dumps({**told, "seconds": 1000.0}))
     outcome, _, record = run(plain(recipe), tmp_path / "run")
     assert 1000 < outcome.seconds == record["seconds"] < 1100

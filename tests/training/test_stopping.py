@@ -130,7 +130,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_every_library_tells_of_a_full_disk_in_its_own_way(tmp_path, error):
-    with pytest.raises(InputError, match=r"cannot be written \(.*; make room"), written(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written \(.*; mend that"), written(tmp_path):
         raise error
     with pytest.raises(KeyError), written(tmp_path):
         raise KeyError("a mistake of ours")
