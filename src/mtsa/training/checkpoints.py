@@ -41,7 +41,7 @@ def appear(partial: Path, folder: Path, step: int) -> Path:
     _sync(partial)
     final = checkpoint(folder, step)
     if final.exists():  # a checkpoint of the same step, from before a restart
-        shutil.rmtree(final)
+        _remove(final)
     partial.rename(final)
     _sync(folder)
     return final

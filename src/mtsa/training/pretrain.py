@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from tokenizers.decoders import ByteLevel as ByteDecoder
-from tokenizers.models import BPE
-from tokenizers.normalizers import NFC, Lowercase
-from tokenizers.normalizers import Sequence as NormalizerSequence
-from tokenizers.pre_tokenizers import ByteLevel
-from tokenizers.trainers import BpeTrainer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
@@ -39,12 +33,12 @@ from mtsa.models.quiet import quiet
 
 from . import checkpoints
 from .run import Progress, set_threads
+from .running_text import END, UNKNOWN, rows_of, running_tokenizer
 from .spread import gather, scatter, spread, take_shares, whole_state
 from .stopping import Stopper, stopping
 from .unfinished import alone, is_first, read_state
 from .weights import written
 
-_END, _UNKNOWN = "<end>", "<unk>"
 _RECORD, _BEGUN = "record.json", "begun.json"
 _CHECKPOINTS = "checkpoints"
 
@@ -112,8 +106,8 @@ def _pretrain(
     shuffled = list(texts)
     random.Random(setting.seed).shuffle(shuffled)
     held = max(1, len(shuffled) // 20)
-    tokenizer = _tokenizer(shuffled[held:], setting.tokens)
-    train, dev = (_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
+    tokenizer = running_tokenizer(shuffled[held:], setting.tokens)
+    train, dev = (rows_of(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
         raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
@@ -191,11 +185,13 @@ class _Run:
             self.step += 1
             self.seconds = before + time.perf_counter() - begun
             tick(self.step, loss)
-            if self.step % save_every == 0 or self.step == self.setting.steps:
+            due = self.step % save_every == 0 or self.step == self.setting.steps
+            if due:
                 self.curve.append({"step": self.step, "loss": loss})
+            stop = stopper.asked and self.step < self.setting.steps
+            if due or stop:
                 self._save()
-            if stopper.asked and self.step < self.setting.steps:
-                self._save()
+            if stop:
                 raise KeyboardInterrupt
 
     def _update(self) -> float:
@@ -285,25 +281,6 @@ def _loss(model: OpenAIGPTLMHeadModel, rows: Tensor, batch: int) -> float:
     return sum(_row_loss(model, part).item() * len(part) for part in parts) / len(rows)
 
 
-def _tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
-    tokenizer = Tokenizer(BPE(unk_token=_UNKNOWN))
-    tokenizer.normalizer = NormalizerSequence([NFC(), Lowercase()])
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = ByteDecoder()
-    signs = [_UNKNOWN, _END]
-    trainer = BpeTrainer(vocab_size=count, special_tokens=signs, show_progress=False, initial_alphabet=ByteLevel.alphabet())
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
-
-
-def _rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
-    """All texts one after the other, an end sign after each, cut into rows [n, N]; what is left over is dropped."""
-    end = tokenizer.token_to_id(_END)
-    ids = [number for encoding in tokenizer.encode_batch_fast(list(texts)) for number in (*encoding.ids, end)]
-    rows = len(ids) // length
-    return torch.tensor(ids[: rows * length], dtype=torch.long).view(rows, length)
-
-
 def _config(setting: Setting, tokenizer: Tokenizer) -> OpenAIGPTConfig:
     return OpenAIGPTConfig(
         vocab_size=tokenizer.get_vocab_size(),
@@ -318,9 +295,9 @@ def _config(setting: Setting, tokenizer: Tokenizer) -> OpenAIGPTConfig:
 def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting: Setting) -> None:
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        unk_token=_UNKNOWN,
-        eos_token=_END,
-        pad_token=_END,
+        unk_token=UNKNOWN,
+        eos_token=END,
+        pad_token=END,
         model_max_length=setting.length,
     )
     wrapped.save_pretrained(out)
