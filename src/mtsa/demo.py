@@ -11,7 +11,6 @@ from mtsa.files import write_text
 from mtsa.inference.heat_maps import draw
 from mtsa.inference.looking import look
 from mtsa.inference.predictor import Predictor
-from mtsa.training.report import figures_table
 from mtsa.training.run import Outcome, Progress, run_recipe
 from mtsa.training.start import make
 
@@ -41,7 +40,7 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
         say(line)
     ours = outcomes["mtsa"]
     assert ours.test is not None
-    say(f"\n{figures_table(ours.test)}\n\n3. Use: questions nobody wrote down before\n")
+    say(f"\n{ours.test.figures.table()}\n\n3. Use: questions nobody wrote down before\n")
     predictor = Predictor.load(ours.folder)
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
         assert answer.label is not None

@@ -35,7 +35,7 @@ def check(
     from mtsa.data.check_tags import check_roles, check_tagged
     from mtsa.data.examples import Layout
     from mtsa.names import nearest
-    from mtsa.training.recipe import TASKS
+    from mtsa.training.tasks import TASKS
 
     if task not in TASKS:
         fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')
@@ -43,10 +43,11 @@ def check(
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
         report: Report | TagReport
-        if task in ("tagging", "srl"):
-            report = (check_roles if task == "srl" else check_tagged)(file, layout)
+        asked = TASKS[task]
+        if asked.tagged:
+            report = (check_roles if asked.roles else check_tagged)(file, layout)
         else:
-            report = look(file, layout, number=task in ("regression", "similarity"), paired=task in ("pair", "similarity"))
+            report = look(file, layout, number=asked.numbers, paired=asked.paired)
     for line in report.lines():
         typer.echo(line)
     if report.wrong:

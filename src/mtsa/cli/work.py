@@ -120,7 +120,6 @@ def evaluate(
     from mtsa.inference.predictor import Predictor
     from mtsa.inference.translating import Translator
     from mtsa.scoring.classification import ClassificationScore
-    from mtsa.training.report import figures_table
 
     with refusing():
         predictor = open_predictor(run)
@@ -137,7 +136,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
     else:
-        typer.echo(figures_table(score))
+        typer.echo(score.figures.table())
     if isinstance(score.figures, ClassificationScore):
         path = picture or run / "confusion.png"
         try:

@@ -19,8 +19,8 @@ from mtsa.models.answers import sentence_vectors
 from mtsa.models.sentence import SentenceModel
 from mtsa.training.folder import Run, open_run
 from mtsa.training.parts import SentencePart
+from mtsa.training.prepare import kind_of
 from mtsa.training.score import PartScore
-from mtsa.training.sentences import number_examples
 
 from .chunks import chunks
 
@@ -126,7 +126,7 @@ class Predictor:
         for remark in examples.remarks():
             say(remark)
         self._check_labels(path, examples.items)
-        part, cut_off = number_examples(recipe, self.run.tokenizer, self.labels, examples.items)
+        part, cut_off = kind_of(recipe).number(recipe, self.run.tokenizer, self.labels, examples.items, training=False)
         if cut_off:
             say(f"{path.name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
         return part.score(part.answers(self.model, tick))

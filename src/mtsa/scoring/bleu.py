@@ -24,6 +24,14 @@ class BleuScore:
         """The figures to follow in training; `score` decides the best model."""
         return {"score": self.bleu, "bleu": self.bleu}
 
+    def line(self) -> str:
+        """The main figures in one line."""
+        return f"BLEU {self.bleu:.1f} ({self.count:,} sentences; {self.signature})"
+
+    def table(self) -> str:
+        """All that a reader wants to see."""
+        return self.line()
+
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {

@@ -59,6 +59,20 @@ class ClassificationScore:
         """The figures to follow in training; `score` decides the best model."""
         return {"score": self.accuracy, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
+    def line(self) -> str:
+        """The main figures in one line."""
+        return f"accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f} ({self.count:,} examples)"
+
+    def table(self) -> str:
+        """The main figures, and those of each class."""
+        width = max(5, *(len(label) for label in self.labels))
+        lines = [self.line(), "", f"{'class':{width}}  precision  recall     F1   count"]
+        lines += [
+            f"{row.label:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.count:6,}"
+            for row in self.classes
+        ]
+        return "\n".join(lines)
+
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -36,3 +37,14 @@ class Counts:
     def as_json(self) -> dict[str, float]:
         """The figures as plain values."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **vars(self)}
+
+
+def label_table(labels: Mapping[str, Counts]) -> list[str]:
+    """A line for each label, under a heading; nothing without labels."""
+    if not labels:
+        return []
+    width = max(5, *map(len, labels))
+    return ["", f"{'label':{width}}  precision  recall     F1   there"] + [
+        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.there:6,}"
+        for name, row in sorted(labels.items())
+    ]

@@ -22,6 +22,15 @@ class RegressionScore:
         """The figures to follow in training; `score` decides the best model."""
         return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson, "spearman": self.spearman}
 
+    def line(self) -> str:
+        """The main figures in one line."""
+        correlations = f"correlation {self.pearson:.3f}, of ranks {self.spearman:.3f}"
+        return f"mse {self.mse:.4g}, mae {self.mae:.4g}, {correlations} ({self.count:,} examples)"
+
+    def table(self) -> str:
+        """All that a reader wants to see."""
+        return self.line()
+
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return dict(vars(self))

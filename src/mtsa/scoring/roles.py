@@ -15,7 +15,7 @@ from typing import Any
 
 from mtsa.data.frames import VERB, Frame, RoleSentence, arguments
 
-from .counts import Counts
+from .counts import Counts, label_table
 
 
 @dataclass
@@ -53,6 +53,19 @@ class RoleScore:
         """The figures to follow in training; `score` decides the best model."""
         found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
         return {"score": self.whole.f1, "f1": self.whole.f1, "complete": self.complete, **found}
+
+    def line(self) -> str:
+        """The main figures in one line."""
+        whole = self.whole
+        finding = "" if self.predicates is None else f"; finding predicates: F1 {self.predicates.f1:.3f}"
+        return (
+            f"precision {whole.precision:.3f}, recall {whole.recall:.3f}, F1 {whole.f1:.3f}, complete {self.complete:.3f} "
+            f"({self.frames:,} predicates){finding}"
+        )
+
+    def table(self) -> str:
+        """The main figures, and those of each label."""
+        return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; labels by name."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from mtsa.data.bio import is_bio, to_spans
 
-from .counts import Counts
+from .counts import Counts, label_table
 
 
 @dataclass
@@ -25,6 +25,15 @@ class TagScore:
     def accuracy(self) -> float:
         """Words with the right tag."""
         return self.right / self.words if self.words else 0.0
+
+    def line(self) -> str:
+        """The main figures in one line."""
+        spans = "" if self.spans is None else f"F1 of spans {self.spans.f1:.3f}, "
+        return f"{spans}accuracy {self.accuracy:.3f} ({self.words:,} words)"
+
+    def table(self) -> str:
+        """The main figures, and those of each label."""
+        return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""

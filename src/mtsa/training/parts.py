@@ -96,8 +96,7 @@ class SentencePart(Part):
         chosen = list(range(len(self))) if places is None else list(places)
         labels, found = self.labels[chosen], found[chosen]
         if not self.names:
-            figures = score_numbers(labels.tolist(), found[:, 0].tolist())
-            return PartScore(figures, figures.mse)
+            return PartScore(score_numbers(labels.tolist(), found[:, 0].tolist()))
         loss = F.cross_entropy(found, labels).item()
         return PartScore(score_classes(labels.tolist(), found.argmax(-1).tolist(), self.names), loss)
 

@@ -19,6 +19,7 @@ from .sentences import Sentences
 from .split import Split, repeated
 from .streamed import stream_part
 from .tagging import Tagging
+from .tasks import TASKS, Task
 from .translation import Translation
 
 
@@ -42,9 +43,24 @@ class Prepared:
         return model
 
 
+_OWN: dict[str, type[Kind]] = {}  # of the tasks that others have added
+
+
+def register(task: Task, kind: type[Kind]) -> None:
+    """Make a task known by its name, in recipes and commands; `kind` does its work.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if task.name in TASKS:
+        raise ValueError(f'task "{task.name}" is there already; choose another name')
+    TASKS[task.name], _OWN[task.name] = task, kind
+
+
 def kind_of(recipe: Recipe) -> Kind:
     """The kind of a recipe's task."""
-    return Tagging() if recipe.tagged else Translation() if recipe.translated else Sentences()
+    usual = Tagging if recipe.tagged else Translation if recipe.translated else Sentences
+    return _OWN.get(recipe.task, usual)()
 
 
 def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda count: None) -> Prepared:

@@ -10,7 +10,8 @@ from typing import Any
 
 from mtsa.data.examples import Layout
 
-TASKS = ("classification", "regression", "pair", "similarity", "tagging", "srl", "translation")
+from .tasks import TASKS
+
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")
 SPREADS = ("ddp", "fsdp")
@@ -168,34 +169,34 @@ class Recipe:
     @property
     def regression(self) -> bool:
         """Whether numbers are predicted."""
-        return self.task in ("regression", "similarity")
+        return TASKS[self.task].numbers
 
     @property
     def by_class(self) -> bool:
         """Whether an example is of one class, so that parts are cut from each class by itself."""
-        return not (self.regression or self.tagged or self.translated)
+        return TASKS[self.task].by_class
 
     @property
-    def roles(self) -> bool:
-        """Whether semantic roles are labelled."""
-        return self.task == "srl"
+    def paired(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return TASKS[self.task].paired
 
     @property
     def tagged(self) -> bool:
         """Whether each word gets a tag."""
-        return self.task in ("tagging", "srl")
+        return TASKS[self.task].tagged
+
+    @property
+    def roles(self) -> bool:
+        """Whether semantic roles are labelled."""
+        return TASKS[self.task].roles
 
     @property
     def translated(self) -> bool:
         """Whether a text is answered with a text."""
-        return self.task == "translation"
+        return TASKS[self.task].translated
 
     @property
     def swap(self) -> dict[str, Any] | None:
         """Of translation: the options of tensorized attention in the encoder; None for multi-head attention."""
         return None if self.encoder.get("name") == "multihead" else {**AUTHORS_SWAP, **self.encoder_options}
-
-    @property
-    def paired(self) -> bool:
-        """Whether an example is a pair of texts."""
-        return self.task in ("pair", "similarity")

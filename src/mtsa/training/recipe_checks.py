@@ -13,7 +13,8 @@ from mtsa.models.pooling import POOLINGS
 from mtsa.models.swapped_attention import Swap
 from mtsa.names import nearest
 
-from .recipe import OPTIMIZERS, SCHEDULES, SPREADS, TASKS, Model, Pretrained, Recipe, Translator, Vectors
+from .recipe import OPTIMIZERS, SCHEDULES, SPREADS, Model, Pretrained, Recipe, Translator, Vectors
+from .tasks import TASKS
 
 
 def check_names(recipe: Recipe, source: str) -> None:
@@ -23,7 +24,7 @@ def check_names(recipe: Recipe, source: str) -> None:
         InputError: an unknown task, encoder, option or other name, answered with the nearest one.
     """
     choices = (
-        ("task", recipe.task, TASKS),
+        ("task", recipe.task, tuple(TASKS)),
         ("model.pooling", recipe.model.pooling, POOLINGS),
         ("training.optimizer", recipe.training.optimizer, OPTIMIZERS),
         ("training.schedule", recipe.training.schedule, SCHEDULES),

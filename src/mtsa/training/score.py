@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mtsa.scoring.bleu import BleuScore
-from mtsa.scoring.classification import ClassificationScore
-from mtsa.scoring.regression import RegressionScore
-from mtsa.scoring.roles import RoleScore
-from mtsa.scoring.tags import TagScore
-
-Figures = ClassificationScore | RegressionScore | TagScore | RoleScore | BleuScore
+from mtsa.scoring.figures import Figures
 
 
 @dataclass(frozen=True)
 class PartScore:
-    """The figures, and the loss they come with (none of a tagger)."""
+    """The figures, and the loss they come with (of classes alone)."""
 
     figures: Figures
     loss: float | None = None
@@ -24,7 +18,7 @@ class PartScore:
     def curve(self) -> dict[str, float]:
         """The figures to follow in training; `score` decides the best model, ties by the loss."""
         told = self.figures.curve()
-        if self.loss is None or isinstance(self.figures, RegressionScore):
+        if self.loss is None:
             return told
         return {**told, "score": told["score"] - 1e-6 * min(self.loss, 100.0), "loss": self.loss}
 

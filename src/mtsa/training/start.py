@@ -19,6 +19,7 @@ from .report import outcome_lines, summary_lines
 from .run import Outcome, Progress, run_recipe, set_threads
 from .several import cross_validate, repeat
 from .split import read_split
+from .tasks import TASKS
 from .unfinished import is_first
 
 
@@ -55,8 +56,9 @@ def make(
             merged["encoder"] = {"name": encoder} if base.translated else _in_place(base, encoder)
     else:
         merged = table
-        chosen = encoder or ("stacked_mtsa" if task in ("tagging", "srl") else "mtsa")
-        merged["encoder"] = {"name": chosen} if task == "translation" else encoder_for(chosen)
+        asked = TASKS.get(task or "classification", TASKS["classification"])  # an unknown one is told below
+        chosen = encoder or ("stacked_mtsa" if asked.tagged else "mtsa")
+        merged["encoder"] = {"name": chosen} if asked.translated else encoder_for(chosen)
     if task is not None:
         merged["task"] = task
     if recipe is None and sized:
