@@ -1,6 +1,5 @@
 """What the documents show is what the package does."""
 
-import json
 import re
 from pathlib import Path
 
@@ -20,16 +19,6 @@ def test_the_masks_are_drawn_as_they_are(rule, picture):
 
 def test_all_masks_of_the_page_were_found():
     assert len(DRAWN) == 6
-
-
-def test_the_code_of_the_readme_runs():
-    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 2
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(block, names)
-    assert names["y"].shape == (4, 50, 600)
-    assert names["seen"].source2token.shape == (1, 4, 9, 16)
 
 
 def test_the_readme_opens_with_the_two_commands():
@@ -93,30 +82,6 @@ def test_links_between_the_documents_hold():
 def test_the_results_page_is_what_the_records_make(tmp_path):
     results.write(ROOT / "results", tmp_path / "results.md")
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"
-
-
-def test_the_code_of_the_page_on_extending_runs(tmp_path):
-    from mtsa.encoders import registry
-    from mtsa.training import prepare
-    from mtsa.training.tasks import TASKS
-
-    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "docs" / "extending.md").read_text(), re.S)
-    assert len(blocks) == 3
-    places = {"folder": "run", "reviews": "reviews.csv", "ratings": "ratings"}
-    names: dict[str, object] = {name: tmp_path / place for name, place in places.items()}
-    try:
-        for block in blocks:
-            exec(compile(block, "extending.md", "exec", dont_inherit=True), names)
-        figures = names["rater"].evaluate(names["reviews"]).figures
-    finally:
-        registry._ENCODERS.pop("running_mean", None)
-        TASKS.pop("rating", None)
-        prepare._OWN.pop("rating", None)
-    assert names["y"].shape == (2, 9, 64)
-    assert names["answer"].label in names["model"].labels
-    assert isinstance(figures, names["Distance"])
-    assert figures.count == 60
-    assert "off" in json.loads((names["ratings"] / "metrics.json").read_text())["dev"]
 
 
 def test_the_pages_build_without_a_warning(tmp_path):

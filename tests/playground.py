@@ -1,0 +1,96 @@
+"""A folder with the files that the documents speak of, where their commands are run as they stand."""
+
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+from mtsa.corpora import corpus_files
+from tests.training.test_tagging import tagged
+from tests.training.test_translation import parallel
+from tests.workbench import glove, sentences, write_csv
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
+PROGRAMS = ("mtsa ", "python ", "pip ", "make ", "torchrun ", "curl ")
+FILLED_IN = {"RUN": "runs/reviews", "FILE": "test.csv", "BIG": "reviews", "DEV": "test"}
+
+ELSEWHERE = {
+    "make ": "runs the tests, or takes minutes",
+    "pip install": "needs a network; tests/test_packaging.py installs what was built",
+    "mtsa data get": "needs a network; tests/data/test_downloads.py has a server of its own",
+    "mtsa table classification": "needs data sets and hours; tests/experiments runs small ones",
+    "mtsa table nli": "as above",
+    "mtsa table srl": "as above",
+    "mtsa table translation": "as above",
+    "mtsa bench nli": "needs SNLI; tests/experiments",
+    "mtsa bench layer": "takes minutes; tests/bench",
+    "mtsa bench cost": "takes minutes; tests/bench",
+    "mtsa layer": "takes a minute; tests/test_cli.py",
+    "python -m tests.attack": "takes ten minutes; tests/attack",
+    "torchrun": "tests/training/test_processes.py",
+    "mtsa serve": "never ends; tests/explorer/test_serve.py, tests/browser",
+    "curl": "needs the server; tests/explorer/test_api.py",
+    "mtsa train snli.gpt.paper": "needs a network and SNLI; tests/training/test_transfer.py",
+    "mtsa train snli.minilm.cpu": "needs SNLI; tests/training/test_transfer.py",
+    "mtsa train snli.gpt.cpu": "needs SNLI; tests/training/test_transfer.py",
+    "mtsa pretrain": "takes minutes; tests/training/test_transfer.py",
+    "mtsa train srl.paper": "needs licensed files",
+}
+"""Commands that are not run with the documents, by how they begin, and why."""
+
+
+def furnish(folder):
+    """Write the files."""
+    (folder / "data").mkdir()
+    shutil.copytree(ROOT / "results", folder / "results", ignore=shutil.ignore_patterns(".work"))
+    for seed, name in enumerate(("reviews.csv", "test.csv", "new.csv")):
+        write_csv(folder / name, sentences(60, seed))
+    sides = zip(sentences(60, 3), sentences(60, 4), strict=True)
+    rows = [(f"{one},{other}", label) for (one, label), (other, _) in sides]
+    write_csv(folder / "pairs.csv", rows, header="premise,hypothesis,label")
+    (folder / "sentences.txt").write_text("".join(f"{text} .\n" for text, _ in sentences(12)))
+    for seed, name in enumerate(("names.conll", "train.conll", "test.conll")):
+        tagged(folder / name, 40, seed)
+    for name, part in (("train", "train"), ("dev", "dev"), ("wsj", "test"), ("brown", "dev"), ("gold", "test")):
+        for ending in (".props", ".words"):
+            shutil.copy(corpus_files("corpus:roles")[part].with_suffix(ending), folder / f"{name}{ending}")
+    for seed, name in enumerate(("train", "dev", "test", "new")):
+        parallel(folder, name, 40, seed)
+    with zipfile.ZipFile(folder / "data" / "glove.6B.zip", "w") as packed:
+        packed.write(glove(folder / "glove.txt"), "glove.6B.100d.txt")
+    for name in ("data/snli_1.0_test.jsonl", "multinli_test.jsonl"):
+        pairs = [
+            {"sentence1": text, "sentence2": text, "gold_label": label, "pairID": str(number)}
+            for number, (text, label) in enumerate(sentences(20))
+        ]
+        (folder / name).write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+
+
+def blocks(page):
+    """The code of a page: (language, text)."""
+    return BLOCK.findall(page.read_text())
+
+
+def commands(page):
+    """The commands of a page as they would be typed; what describes a command, with [options], is none."""
+    found = []
+    for language, block in blocks(page):
+        if language or not block.startswith(PROGRAMS):
+            continue
+        own = []
+        for line in block.replace("\\\n", " ").splitlines():
+            plain = line.split("#")[0].rstrip()
+            if plain.startswith(" ") and own:
+                own[-1] += plain
+            elif plain:
+                own.extend(part.strip() for part in plain.split(";"))
+        found += [_filled_in(command) for command in own if "[--" not in command]
+    return found
+
+
+def _filled_in(command):
+    paired = any(option in command for option in ("--pair ", "--submission"))
+    command = command.replace(" RUN ", " runs/snli ") if paired else command
+    return re.sub(r"\b(?:RUN|FILE|BIG|DEV)\b", lambda found: FILLED_IN[found[0]], command)

@@ -1,0 +1,141 @@
+"""The code and the commands of the documents run, each page in a folder of its own with the files that it speaks of."""
+
+import contextlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from typer.testing import CliRunner
+
+from mtsa import workbench
+from mtsa.cli import app
+from mtsa.encoders import registry
+from mtsa.training import prepare, start
+from mtsa.training.tasks import TASKS
+from tests.playground import ELSEWHERE, ROOT, blocks, commands, furnish
+
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.name != "results.md"]
+COMMANDED = [page for page in PAGES if any(not command.startswith(tuple(ELSEWHERE)) for command in commands(page))]
+PROGRAMMED = [page for page in PAGES if any(language == "python" for language, _ in blocks(page))]
+MADE = (
+    "mtsa train --train reviews.csv --out runs/reviews",
+    "mtsa train --task pair --train pairs.csv --text-column premise --pair-column hypothesis --out runs/pairs",
+    "mtsa train --task pair --train data/snli_1.0_test.jsonl --format nli --out runs/snli",
+    "mtsa train --task srl --train corpus:roles --out runs/roles",
+)
+STEPS = 4  # of a run; the documents' take minutes, and the first steps show as well that a command works
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory):
+    """The files, and a run of each kind that pages take for granted."""
+    folder = tmp_path_factory.mktemp("documents")
+    furnish(folder)
+    with short(), contextlib.chdir(folder):
+        for command in MADE:
+            do(command)
+    return folder
+
+
+@pytest.fixture
+def place(furnished, tmp_path, monkeypatch):
+    """A copy of them for one page, as the working folder."""
+    folder = shutil.copytree(furnished, tmp_path / "page")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def short():
+    """Runs of a few steps."""
+    with pytest.MonkeyPatch.context() as attributes:
+        make = start.make
+
+        def shorter(*arguments, settings=None, **named):
+            more = [f"training.steps={STEPS}", f"training.evaluate_every={STEPS}", "training.refit=false"]
+            return make(*arguments, settings=[*(settings or []), *more], **named)
+
+        attributes.setattr(start, "make", shorter)
+        attributes.setattr(workbench, "make", shorter)
+        yield
+
+
+def do(command):
+    """Run a command, in this process where it is our own; it must come to a good end."""
+    program, *words = shlex.split(command)
+    if program == "python":
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        return
+    assert program == "mtsa", command
+    to = None
+    if ">" in words:
+        words, to = words[: words.index(">")], words[-1]
+    done = CliRunner().invoke(app, words, input="A line .\n")
+    assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
+    if to is not None:
+        with open(to, "w") as file:
+            file.write(done.stdout)
+
+
+@pytest.mark.parametrize("page", COMMANDED, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run(page, place):
+    with short():
+        for command in commands(page):
+            if command.startswith(tuple(ELSEWHERE)) and "--show" not in command:
+                continue
+            if command.startswith("mtsa train"):
+                shutil.rmtree(shlex.split(command)[shlex.split(command).index("--out") + 1], ignore_errors=True)
+            do(command)
+
+
+@pytest.mark.parametrize("page", PROGRAMMED, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(page, place):
+    code = "\n".join(block for language, block in blocks(page) if language == "python")
+    if "mtsa.train(" in code:
+        shutil.rmtree("runs")
+    names = {}
+    with short(), patch.dict(registry._ENCODERS), patch.dict(TASKS), patch.dict(prepare._OWN):
+        exec(compile(code, page.name, "exec", dont_inherit=True), names)
+        CHECKS[page.name](names)
+
+
+def check_readme(names):
+    assert names["y"].shape == (4, 50, 600)
+    assert names["seen"].source2token.shape == (1, 4, 9, 16)
+    assert names["model"].labels == ["colour", "fruit"]
+
+
+def check_extending(names):
+    assert names["y"].shape == (2, 9, 64)
+    assert names["answer"].label in names["model"].labels
+    figures = names["rater"].evaluate("ratings.csv").figures
+    assert isinstance(figures, names["Distance"])
+    assert figures.count == 60
+    assert "off" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]
+
+
+CHECKS = {
+    "README.md": check_readme,
+    "extending.md": check_extending,
+    "explorer.md": lambda names: names["found"].words,
+    "translation.md": lambda names: names["model"].config,  # the page has an assertion of its own
+}
+
+
+def test_every_command_that_is_left_out_is_there():
+    everything = [command for page in PAGES for command in commands(page)]
+    for beginning in ELSEWHERE:
+        assert any(command.startswith(beginning) for command in everything), beginning
+
+
+def test_no_block_without_a_language_is_code():
+    for page in PAGES:
+        for language, block in blocks(page):
+            assert language in ("", "python"), page
+            if not language:
+                assert not any(word in block for word in ("import ", "mtsa.load(", "def ")), f"{page.name}: {block}"
