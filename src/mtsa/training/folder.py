@@ -15,6 +15,7 @@ from mtsa.data.source import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
 from mtsa.models.quiet import quiet
 
+from .card import CARD
 from .inputs import Inputs
 from .prepare import kind_of
 from .recipe import Recipe
@@ -44,7 +45,9 @@ class Run:
         return [] if self.recipe.regression else [names[number] for number in range(len(names))]
 
 
-def write_run(folder: Path, recipe: Recipe, model: PreTrainedModel, inputs: Inputs, reports: dict[str, Any]) -> None:
+def write_run(
+    folder: Path, recipe: Recipe, model: PreTrainedModel, inputs: Inputs, reports: dict[str, Any], card: str
+) -> None:
     """Write a finished run: each file whole, the manifest last."""
     config = model.config
     config.save_pretrained(folder)
@@ -59,7 +62,8 @@ def write_run(folder: Path, recipe: Recipe, model: PreTrainedModel, inputs: Inpu
     write_text(folder / RECIPE, to_toml(recipe))
     for name, report in reports.items():
         write_json(folder / f"{name}.json", report)
-    if not recipe.tagged:
+    write_text(folder / CARD, card)  # not in the manifest: it is the owner's to go on with
+    if not (recipe.tagged or recipe.translated):
         write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
     _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])

@@ -21,6 +21,7 @@ from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
 
 from . import checkpoints
+from .card import model_card
 from .folder import write_run
 from .loading import batches_of, count_batches
 from .parts import Part
@@ -253,8 +254,10 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         metrics |= {name: score.as_json() for name, score in further.items()}
         if unseen is not None:  # the same answers, without the texts that training has seen
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
+        scores = {"dev": end.dev} | ({"test": test} if test else {}) | further
+        card = model_card(prepared.recipe, folder.resolve().name, prepared.labels, scores, record)
         with written(folder):
-            write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record})
+            write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
         for name in (CHECKPOINTS, REFIT):
             shutil.rmtree(folder / name, ignore_errors=True)
         (folder / SOURCES).unlink(missing_ok=True)
