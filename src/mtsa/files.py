@@ -24,8 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o666 & ~_umask())
-        with partial.open("rb") as written:
-            os.fsync(written.fileno())
+        force(partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -43,6 +42,15 @@ def locked(path: Path) -> Iterator[bool]:
                 yield False
                 return
         yield True
+    finally:
+        os.close(descriptor)
+
+
+def force(path: Path) -> None:
+    """See that a file or folder is on the disk, not in memory alone."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -11,6 +11,7 @@ from mtsa.data.frames import Frame, RoleSentence, Span
 from mtsa.data.shards import INDEX, deal, is_shards, open_shards
 from mtsa.data.source import InputError
 from mtsa.data.tagged import TaggedSentence
+from mtsa.files import locked
 
 ROLES = RoleSentence(("They", "gave", "up"), (Frame(1, "give", (Span(0, 0, "A0"), Span(1, 1, "V")), "VBD", "give.05"),), 1)
 KINDS = {
@@ -119,3 +120,16 @@ def test_an_index_that_is_no_json(tmp_path, raw):
     (tmp_path / INDEX).write_bytes(raw)
     with pytest.raises(InputError, match=r"cannot be read|must be a list"):
         open_shards(tmp_path, "pair")
+
+
+def test_two_that_deal_into_one_folder_are_refused(tmp_path):
+    partial = tmp_path / ".shards.partial"
+    partial.mkdir()
+    (partial / "shard-00000.jsonl").write_text("of another")
+    with locked(partial) as mine:
+        assert mine
+        with pytest.raises(InputError, match="another process is dealing into it"):
+            deal(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
+    assert (partial / "shard-00000.jsonl").read_text() == "of another"
+    deal(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
+    assert not partial.exists()

@@ -1,6 +1,7 @@
 """A killed run loses nothing older than its last checkpoint, and ends as if it had never been killed."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,13 @@ import time
 import pytest
 import torch
 
+from mtsa.data.source import InputError
+from mtsa.files import fingerprint
 from mtsa.training import checkpoints
 from mtsa.training.folder import open_run
-from mtsa.training.recipe_files import to_toml
-from tests.workbench import sentences, small_recipe, write_csv
+from mtsa.training.recipe_files import load_recipe, to_toml
+from mtsa.training.run import run_recipe
+from tests.workbench import no_bar, sentences, small_recipe, write_csv
 
 STEPS = {"epochs": 6, "evaluate_every": 7, "batch": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
 
@@ -133,3 +137,49 @@ def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
     checkpoints.sweep(tmp_path, keep={tmp_path / "checkpoint-30"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, tmp_path):
+    recipe, undisturbed = whole
+    folder = tmp_path / "run"
+    kill_after(recipe, folder, 14)
+    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    files = sorted(last.iterdir())
+    assert len(files) > 5
+    for file in files:
+        kept = file.read_bytes()
+        for damaged in (kept[: len(kept) // 2], b"", b"[" * 100_000, None):
+            file.write_bytes(damaged) if damaged is not None else file.unlink()
+            with pytest.raises(InputError, match=r"checkpoint-\d+.* is damaged.*delete"):
+                run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+        file.write_bytes(kept)
+    shutil.rmtree(last)
+    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    same(folder, undisturbed)
+
+
+def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
+    recipe, _ = whole
+    folder = tmp_path / "run"
+    kill_after(recipe, folder, 14)
+    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    path, listed = last / "trainer_state.json", json.loads((last / "files.json").read_text())
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "best_global_step": 3}))  # one that is gone
+    (last / "files.json").write_text(json.dumps({**listed, path.name: fingerprint(path)}))
+    with pytest.raises(
+        InputError, match=r"checkpoint-3, with the best model so far, is damaged; delete .*run, and train anew"
+    ):
+        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+
+
+def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
+    recipe, undisturbed = whole
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    (folder / "checkpoints" / "checkpoint-3").mkdir(parents=True)
+    (folder / "sources.json").write_text("{}")
+    with pytest.raises(InputError, match="holds a finished run"):
+        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+    assert not (folder / "checkpoints").exists()
+    assert not (folder / "sources.json").exists()
+    same(folder, undisturbed)

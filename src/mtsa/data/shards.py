@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtsa.files import fingerprint, write_json
+from mtsa.files import fingerprint, force, locked, write_json
 
 from . import readers
 from .examples import Example, Layout
@@ -116,20 +116,31 @@ def deal(
     Raises:
         InputError: no examples, one that is too long, or a folder that is there already.
     """
+    _see_free(folder)
+    partial = folder.with_name(f".{folder.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    with locked(partial) as mine:
+        if not mine:
+            raise InputError(f"{folder}: another process is dealing into it; wait for it, or name another folder with --out")
+        try:
+            _see_free(folder)  # again: the other one may have ended since
+            for left in partial.iterdir():  # by a process that was killed while it dealt
+                left.unlink()
+            counts = _deal(examples, partial, max(1, min(shards, _MOST)), random.Random(seed), tick)
+            if not counts:
+                raise InputError("there are no examples to deal out")
+            write_json(partial / INDEX, {"task": task, "seed": seed, "counts": counts})
+            for file in (*partial.iterdir(), partial):
+                force(file)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return Shards(folder, task, tuple(counts))
+
+
+def _see_free(folder: Path) -> None:
     if folder.exists():
         raise InputError(f"{folder} is there already; name another folder with --out, or delete it")
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed while it dealt
-    partial.mkdir(parents=True)
-    try:
-        counts = _deal(examples, partial, max(1, min(shards, _MOST)), random.Random(seed), tick)
-        if not counts:
-            raise InputError("there are no examples to deal out")
-        write_json(partial / INDEX, {"task": task, "seed": seed, "counts": counts})
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Shards(folder, task, tuple(counts))
 
 
 def _deal(examples: Iterable[Any], folder: Path, shards: int, chance: random.Random, tick: Callable[[int], None]) -> list[int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-_PREFIX, _SAVING = "checkpoint-", ".saving-"
+from mtsa.data.source import InputError
+from mtsa.files import fingerprint, force, write_json
+
+_PREFIX, _SAVING, _LIST = "checkpoint-", ".saving-", "files.json"
 
 
 def step_of(folder: Path) -> int:
@@ -35,16 +36,32 @@ def saving_folder(folder: Path, step: int) -> Path:
 
 
 def appear(partial: Path, folder: Path, step: int) -> Path:
-    """Force a written checkpoint to disk and give it its name."""
+    """List the files of a written checkpoint, force them to disk and give it its name."""
+    write_json(partial / _LIST, {file.name: fingerprint(file) for file in sorted(partial.iterdir())})
     for file in partial.iterdir():
-        _sync(file)
-    _sync(partial)
+        force(file)
+    force(partial)
     final = checkpoint(folder, step)
     if final.exists():  # a checkpoint of the same step, from before a restart
         _remove(final)
     partial.rename(final)
-    _sync(folder)
+    force(folder)
     return final
+
+
+def check(folder: Path) -> None:
+    """See that a checkpoint is as it was written.
+
+    Raises:
+        InputError: a file of it is missing or was changed.
+    """
+    try:
+        listed = json.loads((folder / _LIST).read_text(encoding="utf-8"))
+        damaged = next((name for name, told in listed.items() if fingerprint(folder / Path(name).name) != told), None)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        damaged = _LIST
+    if damaged is not None:
+        raise InputError(f"{folder} is damaged ({damaged}); delete it, and the same command goes on from what is left")
 
 
 def sweep(folder: Path, keep: set[Path]) -> None:
@@ -59,17 +76,3 @@ def _remove(entry: Path) -> None:
     if entry.name.startswith(_PREFIX):
         entry = entry.rename(entry.with_name(f"{_SAVING}removed-{entry.name}"))
     shutil.rmtree(entry, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    with _descriptor(path) as descriptor:
-        os.fsync(descriptor)
-
-
-@contextmanager
-def _descriptor(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -246,6 +246,7 @@ class _Run:
         found = checkpoints.checkpoints(self.folder)
         if not found:
             return
+        checkpoints.check(found[-1])
         state = load_file(found[-1] / "state.safetensors")
         own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
         self.model.transformer.load_state_dict(own)

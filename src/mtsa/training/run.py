@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from .score import PartScore
 from .split import Split, read_split
 from .stopping import stopping
 from .trainer import RecipeTrainer, curve, steps_of
-from .unfinished import CHECKPOINTS, REFIT, SOURCES, alone, begin, find, is_first, sources_of
+from .unfinished import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
 from .weights import written
 
 Bar = Callable[[int, str], None]  # how much is done, and a note
@@ -258,9 +257,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         card = model_card(prepared.recipe, folder.resolve().name, prepared.labels, scores, record)
         with written(folder):
             write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
-        for name in (CHECKPOINTS, REFIT):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / SOURCES).unlink(missing_ok=True)
+        tidy(folder)
     return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, prepared.recipe.paired)
 
 

@@ -228,8 +228,20 @@ class RecipeTrainer(Trainer):
         load_weights(self.own, checkpoints.checkpoint(self.folder, self.state.global_step) / WEIGHTS, _FROZEN)
 
     def restore(self, folder: Path) -> bool:
-        """Take over the state of a checkpoint; whether training had ended with it."""
+        """Take over the state of a checkpoint; whether training had ended with it.
+
+        Raises:
+            InputError: it, or the best one so far, is damaged, or it is of another number of processes.
+        """
+        checkpoints.check(folder)
         self.state = TrainerState.load_from_json(str(folder / _STATE))
+        best = checkpoints.checkpoint(self.folder, self._best_step())
+        try:
+            checkpoints.check(best)
+        except InputError:
+            raise InputError(
+                f"{best}, with the best model so far, is damaged; delete {self.folder.parent}, and train anew"
+            ) from None
         told = json.loads((folder / _SPENT).read_text(encoding="utf-8")) if (folder / _SPENT).exists() else {}
         told = told if isinstance(told, dict) else {"seconds": told}
         self.spent = float(told.get("seconds", 0.0))

@@ -58,6 +58,7 @@ def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
         InputError: the folder holds something else.
     """
     if (folder / MANIFEST).exists():
+        tidy(folder)  # of a run that was killed after its last word
         raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
     found = checkpoints.checkpoints(folder / CHECKPOINTS)
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
@@ -111,6 +112,13 @@ def alone(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()  # goes when nothing is in it
             raise
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a finished run needs no more."""
+    for name in (CHECKPOINTS, REFIT):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / SOURCES).unlink(missing_ok=True)
 
 
 def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
