@@ -1,19 +1,21 @@
 """A folder with the files that the documents speak of, where their commands are run as they stand."""
 
+import csv
 import json
 import re
 import shutil
 import zipfile
 from pathlib import Path
 
-from mtsa.corpora import corpus_files
+from mtsa.corpora import corpus_files, corpus_layout
+from mtsa.data.readers import read
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import parallel
 from tests.workbench import glove, sentences, write_csv
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
-PROGRAMS = ("mtsa ", "python ", "pip ", "make ", "torchrun ", "curl ")
+PROGRAMS = ("mtsa ", ".venv/bin/mtsa ", "python ", "pip ", "make ", "torchrun ", "curl ")
 FILLED_IN = {"RUN": "runs/reviews", "FILE": "test.csv", "BIG": "reviews", "DEV": "test"}
 
 ELSEWHERE = {
@@ -41,12 +43,24 @@ ELSEWHERE = {
 """Commands that are not run with the documents, by how they begin, and why."""
 
 
+def own_table(path):
+    """A newcomer's table: the questions of the embedded corpus under columns of another name; how many rows."""
+    name = "corpus:questions"
+    rows = [example for file in corpus_files(name).values() for example in read(file, corpus_layout(name, "classification"))]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["question", "kind"])
+        table.writerows([example.text, example.label] for example in rows)
+    return len(rows)
+
+
 def furnish(folder):
     """Write the files."""
     (folder / "data").mkdir()
     shutil.copytree(ROOT / "results", folder / "results", ignore=shutil.ignore_patterns(".work"))
     for seed, name in enumerate(("reviews.csv", "test.csv", "new.csv")):
         write_csv(folder / name, sentences(60, seed))
+    own_table(folder / "questions.csv")
     sides = zip(sentences(60, 3), sentences(60, 4), strict=True)
     rows = [(f"{one},{other}", label) for (one, label), (other, _) in sides]
     write_csv(folder / "pairs.csv", rows, header="premise,hypothesis,label")

@@ -33,7 +33,7 @@ def sections(records: Path) -> list[str]:
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
-        kinds |= {"attack": _attack_section, "cost": _cost_section}
+        kinds |= {"attack": _attack_section, "cost": _cost_section, "newcomer": _newcomer_section}
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
@@ -81,6 +81,20 @@ def _cost_section(record: dict[str, Any], path: Path) -> str:
             "\nOn paper, measured nowhere:\n",
             *(f"- {line}" for line in cost.paper_lines()),
             "",
+        ]
+    )
+
+
+def _newcomer_section(record: dict[str, Any], path: Path) -> str:
+    """How long each command took from a clone to answers."""
+    steps = [[step["command"], f"{step['seconds']:.0f} s"] for step in record["steps"]]
+    whole = f"{sum(step['seconds'] for step in record['steps']) / 60:.1f} min"
+    return "\n".join(
+        [
+            "## From a clone to a model of one's own\n",
+            _circumstances(record, path),
+            f"A table of {record['rows']:,} rows; accuracy on the tenth held back: {record['dev_accuracy']:.3f}.\n",
+            f"```\n{aligned(['command', 'time'], [*steps, ['all', whole]])}\n```\n",
         ]
     )
 

@@ -1,0 +1,42 @@
+"""`python -m tests.newcomer --out results/newcomer`: the way of docs/first-model.md from a clone to answers, timed."""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from mtsa.files import write_json
+from mtsa.machine import circumstances
+from tests.playground import ROOT, commands, own_table
+
+PAGE = ROOT / "docs" / "first-model.md"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the record")
+    asked = parser.parse_args()
+    steps = []
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        timed(f"git clone {ROOT} mtsa", place, steps, told="git clone")
+        clone = place / "mtsa"
+        rows = own_table(clone / "questions.csv")
+        for command in commands(PAGE):
+            timed(command, clone, steps)
+        metrics = json.loads((clone / "runs" / "questions" / "metrics.json").read_text())
+    record = {"kind": "newcomer", **circumstances(), "rows": rows, "steps": steps, "dev_accuracy": metrics["dev"]["accuracy"]}
+    write_json(asked.out / "bench-newcomer.json", record)
+
+
+def timed(command, place, steps, told=None):
+    began = time.monotonic()
+    subprocess.run(command, cwd=place, shell=True, check=True)
+    steps.append({"command": told or command, "seconds": time.monotonic() - began})
+    print(f"{steps[-1]['seconds']:.0f} s: {steps[-1]['command']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
