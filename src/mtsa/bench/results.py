@@ -8,7 +8,7 @@ from typing import Any
 
 from mtsa.inference import parity
 
-from . import cost, pairs, serving, tagging
+from . import cost, pairs, serving, tagging, translation
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -33,7 +33,12 @@ def sections(records: Path) -> list[str]:
     for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
-        kinds |= {"attack": _attack_section, "cost": _cost_section, "newcomer": _newcomer_section}
+        kinds |= {
+            "attack": _attack_section,
+            "cost": _cost_section,
+            "newcomer": _newcomer_section,
+            "translation": _encoder_section,
+        }
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
     return sections
@@ -83,6 +88,16 @@ def _cost_section(record: dict[str, Any], path: Path) -> str:
             "",
         ]
     )
+
+
+def _encoder_section(record: dict[str, Any], path: Path) -> str:
+    """What tensorized attention costs in the encoder of a translator."""
+    setting = record["setting"]
+    lines = ["## The encoder of a translator\n", _circumstances(record, path)]
+    lines += [f"Training step (forward, backward) of {setting['tokens']:,} subwords, a tenth of them padding.\n"]
+    for name, text in translation.tables(record).items():
+        lines += [f"Sizes and dropout of `{name}`:\n", f"```\n{text}\n```\n"]
+    return "\n".join(lines)
 
 
 def _newcomer_section(record: dict[str, Any], path: Path) -> str:

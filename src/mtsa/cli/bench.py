@@ -150,6 +150,27 @@ def bench_serve(
         typer.echo(line)
 
 
+@bench.command("translation")
+def bench_translation(
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+    lengths: Annotated[str | None, typer.Option(help='Subwords of a sentence, such as "16,50".')] = None,
+    recipes: Annotated[str | None, typer.Option(help="Recipes whose sizes are measured, separated by commas.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each encoder; the best counts.")] = 5,
+) -> None:
+    """A training step of a translator's encoder, beside that with multi-head attention in the same run."""
+    from mtsa.bench import translation
+
+    setting = translation.Setting(repeats=repeats)
+    if lengths is not None:
+        setting = dataclasses.replace(setting, lengths=_numbers(lengths))
+    if recipes is not None:
+        setting = dataclasses.replace(setting, recipes=tuple(name.strip() for name in recipes.split(",")))
+    with counter(translation.ticks(setting)) as tick:
+        record = _recorded(out / "bench-translation.json", lambda: translation.run(setting, tick))
+    for name, table in translation.tables(record).items():
+        typer.echo(f"training step of the encoder, sizes of {name}, ratio to multihead\n{table}\n")
+
+
 @bench.command("cost")
 def bench_cost(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
