@@ -91,3 +91,21 @@ def test_chance():
     assert paired_bootstrap([ours, theirs], [theirs, ours], mean) == 1.0  # the runs of each count together
     mixed = paired_bootstrap([[[2], [0]] * 5], [[[0], [1.5]] * 5], mean)
     assert 0.0 < mixed < 0.9
+
+
+def test_the_chance_of_a_row_is_that_of_its_runs(records):
+    found = checked(read_records(records))
+    several = []
+    for record in found:
+        for number, gain in enumerate((0.0, 1.0, 2.5)):
+            copy = json.loads(json.dumps({**record, "unit": f"seed-{number}"}))
+            part = copy["test_evaluations"][0]["parts"]["test_2016_flickr"]
+            part["bleu"] = 20.0 + gain + (3.0 if record["row"] == "mtsa" else 0.0)
+            several.append(copy)
+    plain, row = (
+        next(line for line in bleu_rows(several) if line[0] == f"multi30k: {name}") for name in ("multihead", "mtsa")
+    )
+    assert plain[3] == "21.17 (1.26) [3]"
+    assert plain[4] == plain[5] == ""
+    assert row[3] == "24.17 (1.26) [3]"
+    assert float(row[4]) == pytest.approx(t_test([23.0, 24.0, 25.5], [20.0, 21.0, 22.5]), abs=5e-4)
