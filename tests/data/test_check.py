@@ -1,6 +1,10 @@
 """`mtsa data check`: what is in a file, and what is wrong with it."""
 
+from typer.testing import CliRunner
+
+from mtsa.cli import app
 from mtsa.data.check import check
+from mtsa.data.check_parallel import check_parallel
 from mtsa.data.examples import Layout
 
 
@@ -44,3 +48,48 @@ def test_what_is_wrong_is_said_with_what_was_read_before(tmp_path):
 def test_targets_are_described(tmp_path):
     found = report(tmp_path, "text,label\na,1\nb,3\n", number=True)
     assert "targets: 1 to 3, mean 2, deviation 1" in found.lines()
+
+
+def parallel_report(folder, english, german):
+    (folder / "a.en").write_text(english)
+    (folder / "a.de").write_text(german)
+    return check_parallel(folder / "a.en", folder / "a.de")
+
+
+def test_parallel_text(tmp_path):
+    long = "one two three four five six seven eight nine"
+    found = parallel_report(tmp_path, f"a dog\n\nOK\na dog\n{long}\n", "ein Hund\nleer\nOK\nein Hund\nkurz\n")
+    assert not found.wrong
+    assert found.sentences == 4
+    assert found.told[0] == "words in a line of a.en: median 2, longest 9"
+    assert found.odd == [
+        "1 lines empty on a side, which training leaves out: line 2",
+        "1 lines that are the same in both files: line 3",
+        "1 lines with 3 times as many words as the other side; is it the same text? line 5",
+        "1 sentences that were there before: line 4",
+    ]
+    assert parallel_report(tmp_path, "a dog\n", "ein Hund\n").odd == []
+    (told,) = parallel_report(tmp_path, "a\nb\n", "c\n").wrong
+    assert "ends after line 1" in told
+
+
+def test_the_command_takes_as_many_files_as_the_task(tmp_path):
+    parallel_report(tmp_path, "a dog\n", "ein Hund\n")
+    names = [str(tmp_path / "a.en"), str(tmp_path / "a.de")]
+    assert CliRunner().invoke(app, ["data", "check", *names, "--task", "translation"]).exit_code == 0
+    for words, told in ((names[:1], "takes two files"), ([*names, "x"], "takes two files")):
+        done = CliRunner().invoke(app, ["data", "check", *words, "--task", "translation"])
+        assert done.exit_code == 2
+        assert told in done.output
+    done = CliRunner().invoke(app, ["data", "check", *names])
+    assert done.exit_code == 2
+    assert "takes one file" in done.output
+
+
+def test_pairs_that_are_one_text_or_turned_round(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,pair,label\na b,c d,yes\nc d,a b,no\ne f,e f,no\na b,c d,yes\n")
+    odd = check(path, Layout(pair_column="pair"), paired=True).odd
+    assert "1 pair of the same text twice: line 4" in odd
+    assert "1 pair there before with the texts the other way round: line 3" in odd
+    assert "1 text there before with the same label: lines 2 and 5" in odd

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from mtsa.experiments.translation import ROWS
 from mtsa.machine import circumstances
-from mtsa.models.translator import build_translator, translator_config
+from mtsa.models.translator import build_translator
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import load_recipe
+from mtsa.training.translation import config_of
 
 from .layer import aligned
 from .timing import measure
@@ -41,18 +42,7 @@ class _Encoder(nn.Module):
 
     def __init__(self, recipe: Recipe, padding: float) -> None:
         super().__init__()
-        wanted = recipe.translator
-        config = translator_config(
-            _WORDS,
-            layers=wanted.layers,
-            width=wanted.width,
-            heads=wanted.heads,
-            hidden=wanted.hidden,
-            dropout=recipe.model.dropout,
-            attention_dropout=wanted.attention_dropout,
-            swap=recipe.swap,
-        )
-        self.encoder = build_translator(config).get_encoder()
+        self.encoder = build_translator(config_of(recipe, _WORDS)).get_encoder()
         self.padding = padding
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,14 +12,14 @@ from .shell import bar, fail, refusing
 
 if TYPE_CHECKING:
     from mtsa.data.check import Report
-    from mtsa.data.check_tags import TagReport
+    from mtsa.data.findings import Findings
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
 
 
 @data.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(help="The file to look through.")],
+    files: Annotated[list[Path], typer.Argument(help="The file to look through; of translations two, A.en A.de.")],
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -27,27 +27,28 @@ def check(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     task: Annotated[
-        str, typer.Option(help="classification, pair, tagging or srl; regression or similarity for number targets.")
+        str, typer.Option(help="As in mtsa train: classification, regression, pair, similarity, tagging, srl or translation.")
     ] = "classification",
 ) -> None:
     """What is in a file, what is wrong with it, and where."""
     from mtsa.data.check import check as look
+    from mtsa.data.check_parallel import check_parallel
     from mtsa.data.check_tags import check_roles, check_tagged
     from mtsa.data.examples import Layout
-    from mtsa.names import nearest
     from mtsa.training.tasks import TASKS
 
-    if task not in TASKS:
-        fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')
+    _see_count(files, task)
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
-        report: Report | TagReport
+        report: Report | Findings
         asked = TASKS[task]
-        if asked.tagged:
-            report = (check_roles if asked.roles else check_tagged)(file, layout)
+        if asked.translated:
+            report = check_parallel(files[0], files[1], **given(encoding=encoding))
+        elif asked.tagged:
+            report = (check_roles if asked.roles else check_tagged)(files[0], layout)
         else:
-            report = look(file, layout, number=asked.numbers, paired=asked.paired)
+            report = look(files[0], layout, number=asked.numbers, paired=asked.paired)
     for line in report.lines():
         typer.echo(line)
     if report.wrong:
@@ -69,13 +70,11 @@ def shard(
     seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
 ) -> None:
     """Deal a training file that is larger than memory out into shards, to train from disk."""
-    from mtsa.data.source import InputError
     from mtsa.training.start import make
     from mtsa.training.streamed import make_shards
 
     with refusing():
-        if len(files) > (2 if task == "translation" else 1):
-            raise InputError(f"{files[-1]}: task {task} takes {'two files' if task == 'translation' else 'one file'}")
+        _see_count(files, task)
         columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
         options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
         named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
@@ -87,6 +86,18 @@ def shard(
     typer.echo(
         f"{out}: {len(shards):,} examples in {len(shards.counts):,} shards; train with: mtsa train --train {out} --dev FILE"
     )
+
+
+def _see_count(files: list[Path], task: str) -> None:
+    """Stop with a sentence where a task takes more or fewer files."""
+    from mtsa.names import nearest
+    from mtsa.training.tasks import TASKS
+
+    if task not in TASKS:
+        fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')
+    if len(files) != (2 if TASKS[task].translated else 1):
+        takes = "two files, such as A.en A.de" if TASKS[task].translated else "one file"
+        fail(f"{files[-1]}: task {task} takes {takes}")
 
 
 @data.command("convert")

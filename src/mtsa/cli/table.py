@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 table = typer.Typer(no_args_is_help=True, help="The paper's tables, measured here.")
 
-_COMMA = "separated by commas; all when left out"
+_Vectors = Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")]
+_Sets = Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")]
+_Rows = Annotated[str, typer.Option(help="Rows, separated by commas; all when left out.")]
+_Units = Annotated[int, typer.Option(min=0, help="At most so many folds or seeds of each cell; 0: all.")]
+_Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")]
+_Records = Annotated[Path, typer.Option(help="Folder of the records.")]
+_Show = Annotated[bool, typer.Option("--show", help="Run nothing; print what the records that are there make.")]
 
 
 @table.command("classification")
@@ -24,13 +30,13 @@ def classification(
     data: Annotated[Path, typer.Option(help="Folder with cr.all, mpqa.all, subj.all, trec.*, and the SST trees.")] = Path(
         "data"
     ),
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")] = None,
-    sets: Annotated[str, typer.Option(help=f"Data sets, {_COMMA}.")] = "",
-    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
-    units: Annotated[int, typer.Option(min=0, help="At most so many folds or seeds of each cell; 0: all.")] = 0,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
-    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/classification"),
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table of the records that are there.")] = False,
+    vectors: _Vectors = None,
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; all when left out.")] = "",
+    rows: _Rows = "",
+    units: _Units = 0,
+    minutes: _Minutes = None,
+    records: _Records = Path("results/classification"),
+    show: _Show = False,
 ) -> None:
     """Sentence classification: our encoders, the paper's figures, and what people would use instead.
 
@@ -49,19 +55,19 @@ def classification(
 @table.command("nli")
 def nli(
     data: Annotated[Path, typer.Option(help="Folder with the files of SNLI and MultiNLI.")] = Path("data"),
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")] = None,
+    vectors: _Vectors = None,
     gpt: Annotated[Path | None, typer.Option(help="Folder of a GPT (mtsa pretrain), for the rows over it.")] = None,
     minilm: Annotated[Path | None, typer.Option(help="Folder of MiniLM, for the rows over it.")] = None,
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
-    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
-    units: Annotated[int, typer.Option(min=0, help="At most so many seeds of each cell; 0: all.")] = 0,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
-    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/nli"),
+    sets: _Sets = "",
+    rows: _Rows = "",
+    units: _Units = 0,
+    minutes: _Minutes = None,
+    records: _Records = Path("results/nli"),
     cost: Annotated[Path, typer.Option(help="Record of mtsa bench nli, for the picture.")] = Path(
         "results/nli-cost/bench-nli.json"
     ),
     picture: Annotated[Path | None, typer.Option(help="Draw accuracy, inference time and memory (Figure 1c).")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the tables of the records that are there.")] = False,
+    show: _Show = False,
 ) -> None:
     """Natural language inference: contexts, ablations and transfer (the paper's Tables 1, 2 and 3).
 
@@ -88,12 +94,12 @@ def nli(
 @table.command("srl")
 def srl(
     data: Annotated[Path, typer.Option(help="Folder with the files of PropBank or CoNLL-2005.")] = Path("data"),
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")] = None,
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
-    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
-    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
-    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/srl"),
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table of the records that are there.")] = False,
+    vectors: _Vectors = None,
+    sets: _Sets = "",
+    rows: _Rows = "",
+    minutes: _Minutes = None,
+    records: _Records = Path("results/srl"),
+    show: _Show = False,
 ) -> None:
     """Semantic role labelling: tensorized attention, multi-head attention, LSTM and convolutions (the paper's Table 4).
 
@@ -115,12 +121,12 @@ def translation(
     data: Annotated[Path, typer.Option(help="Folder with the files of Multi30k (train.en, train.de, ...) or WMT14.")] = Path(
         "data/multi30k"
     ),
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")] = "",
-    rows: Annotated[str, typer.Option(help=f"Rows, {_COMMA}.")] = "",
-    units: Annotated[int, typer.Option(min=0, help="At most so many seeds of each cell; 0: all.")] = 0,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")] = None,
-    records: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/translation"),
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table of the records that are there.")] = False,
+    sets: _Sets = "",
+    rows: _Rows = "",
+    units: _Units = 0,
+    minutes: _Minutes = None,
+    records: _Records = Path("results/translation"),
+    show: _Show = False,
 ) -> None:
     """Translation: multi-head and tensorized attention in the encoder of a Transformer (the paper's Table 6).
 

@@ -73,6 +73,8 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
     empty: list[int] = []
     twice: list[str] = []
     contrary: list[str] = []
+    alike: list[int] = []
+    turned: list[int] = []
     try:
         if layout.format in readers.TABLES:
             _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
@@ -91,6 +93,8 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
                 report.targets.append(example.label)
             else:
                 report.labels[str(example.label)] += 1
+            alike += [example.line] * (paired and len(set(example.texts)) == 1)
+            turned += [example.line] * (paired and example.texts[::-1] in texts and example.texts not in texts)
             line, label = texts.setdefault(example.texts, (example.line, example.label))
             if line != example.line:
                 (twice if label == example.label else contrary).append(f"{line} and {example.line}")
@@ -98,6 +102,10 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
         report.wrong.append(str(error))
     if undecided:
         report.odd.append(f"{undecided:,} rows without an agreed label (-), which training leaves out")
+    if alike:
+        report.odd.append(f"{_count(alike, 'pair')} of the same text twice: line {_some(alike)}")
+    if turned:
+        report.odd.append(f"{_count(turned, 'pair')} there before with the texts the other way round: line {_some(turned)}")
     _remark(report, empty, twice, contrary)
     return report
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from .bio import INSIDE, to_spans
 from .examples import Layout
+from .findings import Findings, lengths_line, some
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .props import blocks
 from .role_files import read_roles, role_format, words_beside
@@ -20,33 +19,13 @@ from .tagged import BETWEEN, TaggedSentence, marks_spans, plain_spans, read_mark
 S = TypeVar("S", TaggedSentence, RoleSentence)
 
 
-@dataclass
-class TagReport:
-    """What was found."""
-
-    path: Path
-    format: str
-    sentences: int = 0
-    told: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)  # it cannot be used as it is
-    odd: list[str] = field(default_factory=list)  # it can, but look at this
-
-    def lines(self) -> list[str]:
-        """The report as text."""
-        count = "" if self.wrong else f", {self.sentences:,} sentences"
-        out = [f"{self.path}: {self.format}{count}", *self.told]
-        out += [f"odd: {remark}" for remark in self.odd]
-        out += [f"wrong: {remark}" for remark in self.wrong]
-        return [*out, "this file cannot be used as it is" if self.wrong else "nothing is wrong with this file"]
-
-
-def check_tagged(path: Path, layout: Layout) -> TagReport:
+def check_tagged(path: Path, layout: Layout) -> Findings:
     """Look through a file of tagged sentences.
 
     Raises:
         InputError: an unknown format.
     """
-    report = TagReport(path, tagged_format(path, layout.format))
+    report = Findings(path, tagged_format(path, layout.format))
     try:
         sentences = read_marked(path, layout)
     except InputError as error:
@@ -54,7 +33,7 @@ def check_tagged(path: Path, layout: Layout) -> TagReport:
         return report
     report.sentences = len(sentences)
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
-    report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
+    report.told.append(lengths_line([len(sentence.words) for sentence in sentences]))
     stray = stray_tags(sentences)
     if stray:
         report.odd.append(f"tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags; mend these few")
@@ -67,17 +46,17 @@ def check_tagged(path: Path, layout: Layout) -> TagReport:
         report.told.append(f"{len(tags)} tags: {_most(tags)}")
     if len(tags) < 2:
         report.wrong.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two')
-    _say_twice(report, [(sentence.texts[0], sentence.line) for sentence in sentences])
+    report.say_twice([(sentence.texts[0], sentence.line) for sentence in sentences])
     return report
 
 
-def check_roles(path: Path, layout: Layout) -> TagReport:
+def check_roles(path: Path, layout: Layout) -> Findings:
     """Look through a file of semantic roles.
 
     Raises:
         InputError: an unknown format.
     """
-    report = TagReport(path, role_format(path, layout.format))
+    report = Findings(path, role_format(path, layout.format))
     try:
         sentences = read_roles(path, words=words_beside(path, report.format), format=report.format, encoding=layout.encoding)
     except InputError as error:
@@ -86,7 +65,7 @@ def check_roles(path: Path, layout: Layout) -> TagReport:
     report.sentences = len(sentences)
     frames = [frame for sentence in sentences for frame in sentence.frames]
     roles = Counter(span.label for frame in frames for span in frame.spans if span.label != VERB)
-    report.told.append(_lengths([len(sentence.words) for sentence in sentences]))
+    report.told.append(lengths_line([len(sentence.words) for sentence in sentences]))
     report.told.append(f"{len(frames):,} predicates, {roles.total():,} roles, {len(roles)} labels: {_most(roles)}")
     if not frames:
         report.wrong.append("no sentence has a predicate; there is nothing to learn")
@@ -99,7 +78,7 @@ def check_roles(path: Path, layout: Layout) -> TagReport:
     rare = sorted(label for label, count in roles.items() if count == 1)
     if rare:
         report.odd.append(f"labels that occur once: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}")
-    _say_twice(report, [(sentence.texts[0], sentence.line) for sentence in sentences])
+    report.say_twice([(sentence.texts[0], sentence.line) for sentence in sentences])
     return report
 
 
@@ -133,14 +112,14 @@ def _elsewhere(sentence: RoleSentence) -> int:
     )
 
 
-def _say(report: TagReport, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
+def _say(report: Findings, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
     places = [(sentence.line, count(sentence)) for sentence in sentences]
     found = [line for line, number in places if number]
     if found:
-        report.odd.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {_some(found)}")
+        report.odd.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {some(found)}")
 
 
-def _say_columns(report: TagReport) -> None:
+def _say_columns(report: Findings) -> None:
     """Lines of a file of columns that have more or fewer of them than most."""
     if report.format != "columns":
         return
@@ -148,24 +127,9 @@ def _say_columns(report: TagReport) -> None:
     usual = Counter(width for _, width in widths).most_common(1)[0][0]
     other = [number for number, width in widths if width != usual]
     if other:
-        report.odd.append(f"{len(other):,} lines have not {usual} columns as the others have: line {_some(other)}")
-
-
-def _say_twice(report: TagReport, texts: list[tuple[str, int]]) -> None:
-    first: dict[str, int] = {}
-    twice = [line for text, line in texts if first.setdefault(text, line) != line]
-    if twice:
-        report.odd.append(f"{len(twice):,} sentences that were there before: line {_some(twice)}")
-
-
-def _lengths(lengths: list[int]) -> str:
-    return f"words in a sentence: median {statistics.median(lengths):g}, longest {max(lengths):,}"
+        report.odd.append(f"{len(other):,} lines have not {usual} columns as the others have: line {some(other)}")
 
 
 def _most(counts: Counter[str]) -> str:
     shown = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(12))
     return shown + (", ..." if len(counts) > 12 else "")
-
-
-def _some(found: list[int]) -> str:
-    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")

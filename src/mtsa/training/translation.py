@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import M2M100Config, PretrainedConfig, PreTrainedModel
 
 from mtsa.data import subwords
 from mtsa.data.batches import padded, tensors
@@ -108,6 +108,21 @@ def number_pairs(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Exampl
     return TranslationPart(rows, targets, truths, tokenizer, recipe), cut_off
 
 
+def config_of(recipe: Recipe, tokens: int) -> M2M100Config:
+    """The translator of a recipe, for so many subwords."""
+    wanted = recipe.translator
+    return translator_config(
+        tokens,
+        layers=wanted.layers,
+        width=wanted.width,
+        heads=wanted.heads,
+        hidden=wanted.hidden,
+        dropout=recipe.model.dropout,
+        attention_dropout=wanted.attention_dropout,
+        swap=recipe.swap,
+    )
+
+
 class Translation(Kind):
     """Texts that are answered with texts."""
 
@@ -123,17 +138,7 @@ class Translation(Kind):
         return number_pairs(recipe, tokenizer, examples, training=training)
 
     def config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: Part) -> PretrainedConfig:
-        wanted = recipe.translator
-        return translator_config(
-            inputs.tokenizer.get_vocab_size(),
-            layers=wanted.layers,
-            width=wanted.width,
-            heads=wanted.heads,
-            hidden=wanted.hidden,
-            dropout=recipe.model.dropout,
-            attention_dropout=wanted.attention_dropout,
-            swap=recipe.swap,
-        )
+        return config_of(recipe, inputs.tokenizer.get_vocab_size())
 
     def build(self, config: Any) -> PreTrainedModel:
         return build_translator(config)
