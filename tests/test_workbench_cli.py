@@ -1,5 +1,6 @@
 """The workbench from the command line: three commands for a newcomer, one sentence for every mistake."""
 
+import csv
 import json
 
 import pytest
@@ -88,6 +89,32 @@ def test_predict_a_file_in_order(trained, files):
     lines = (files / "out.csv").read_text().splitlines()
     assert lines[0] == "label,colour,fruit"
     assert [line.split(",")[0] for line in lines[1:]] == [row["label"] for row in rows]
+
+
+def test_columns_of_the_table_stand_beside_their_answers(trained, files):
+    rows = [("" if number % 50 == 7 else text, number) for number, (text, _) in enumerate(sentences(600, seed=9))]
+    path = write_csv(files / "ids.csv", rows, "sentence,id")
+    plain = call("predict", trained[0], path).stdout.splitlines()
+    for ending in ("csv", "jsonl"):
+        done = call("predict", trained[0], path, "--keep", "id, sentence", "--out", files / f"kept.{ending}")
+        assert done.exit_code == 0, done.output
+    kept = [json.loads(line) for line in (files / "kept.jsonl").read_text().splitlines()]
+    assert [(row.pop("sentence"), int(row.pop("id"))) for row in kept] == rows
+    assert kept == [json.loads(line) for line in plain]
+    with (files / "kept.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0])[:3] == ["id", "sentence", "label"]
+    assert [(row["sentence"], int(row["id"]), row["label"]) for row in table] == [
+        (*row, answer["label"]) for row, answer in zip(rows, kept, strict=True)
+    ]
+    for words, told in (
+        ((path, "--keep", "idd"), 'there is no column "idd"; did you mean "id"?'),
+        ((path, "--keep", "label"), "the answers have a column of that name"),
+        (("a text", "--keep", "id"), "--keep names columns of a table"),
+    ):
+        refused = call("predict", trained[0], *words)
+        assert refused.exit_code == 2
+        assert told in refused.output
 
 
 def test_predict_a_sentence_lines_and_standard_input(trained, files):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .answers import kept_columns, writer
 from .inputs import STDIN, check_apart, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .paired import PairedFiles
@@ -21,9 +19,7 @@ from .translate import translate
 
 if TYPE_CHECKING:
     from mtsa.data.examples import Example
-    from mtsa.inference.predictor import Prediction, Predictor
-
-    Write = Callable[[Example, Prediction], None]
+    from mtsa.inference.predictor import Predictor
 
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
 
@@ -155,6 +151,9 @@ def predict(
     submission: Annotated[
         bool, typer.Option("--submission", help="Write pairID and gold_label, as the MultiNLI test sites take them.")
     ] = False,
+    keep: Annotated[
+        str | None, typer.Option(help='Columns of a table to repeat beside the answers, separated by commas, such as "id".')
+    ] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Of a translator: translations followed at once.")] = None,
     predicates: Annotated[
         str | None, typer.Option(help='Of roles: "given" for those in the file, or words of the text, separated by commas.')
@@ -173,6 +172,8 @@ def predict(
     check_apart(source, out)
     with refusing():
         predictor = open_predictor(run)
+        if keep is not None and not isinstance(predictor, Predictor):
+            fail("--keep is for classes and numbers of a table; leave it out")
         if isinstance(predictor, Translator):
             if pair is not None or submission or predicates is not None:
                 fail("--pair, --submission and --predicates are not for a translator; leave them out")
@@ -191,10 +192,11 @@ def predict(
         named = {"text_column": text_column, "pair_column": pair_column}
         reading = {**named, "format": format, "encoding": encoding, "delimiter": delimiter}
         examples = _examples(predictor, source, pair, encoding, reading)
-        with adder(None, "predicting") as tick, _writer(out, predictor, submission) as write:
+        names, kept = kept_columns(predictor, source, keep, reading)
+        with adder(None, "predicting") as tick, writer(out, predictor.labels, names, submission=submission) as write:
             count = 0
             for example, prediction in predictor.stream_examples(examples, tick):
-                write(example, prediction)
+                write(example, prediction, next(kept))
                 count += 1
         if out is not None:
             typer.echo(f"{out}: {count:,} answers", err=True)
@@ -272,64 +274,3 @@ def _examples(
         looks_like_file(source)
     _check_pair(predictor, pair)
     return [Example(source, None, 1, pair)]
-
-
-@contextmanager
-def _writer(out: Path | None, predictor: Predictor, submission: bool) -> Iterator[Write]:
-    """Where predictions go; a file appears when all of them are in it."""
-    from mtsa.files import replacing
-
-    if submission and not predictor.labels:
-        fail("--submission is of classes; this model predicts numbers")
-    if submission and (out is None or out.suffix.lower() != ".csv"):
-        fail("--submission needs a .csv file to write; name it with --out")
-    if out is None:
-        yield _line_writer(sys.stdout) if not sys.stdout.isatty() else _shown
-        return
-    if out.suffix.lower() not in (".jsonl", ".csv"):
-        fail(f"--out {out}: the ending must be .jsonl or .csv")
-    try:
-        with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            if submission:
-                yield _submission_writer(file)
-            else:
-                yield _line_writer(file) if out.suffix.lower() == ".jsonl" else _table_writer(file, predictor.labels)
-    except OSError as error:
-        fail(f"--out {out}: {error.strerror}")
-
-
-def _line_writer(file: TextIO) -> Write:
-    return lambda example, prediction: print(json.dumps(prediction.as_json(), ensure_ascii=False), file=file)
-
-
-def _submission_writer(file: TextIO) -> Write:
-    table = csv.writer(file)
-    table.writerow(["pairID", "gold_label"])
-
-    def write(example: Example, prediction: Prediction) -> None:
-        if not example.name:
-            fail(f"line {example.line} has no pairID; a submission needs a file in the layout of MultiNLI (--format nli)")
-        table.writerow([example.name, prediction.label])
-
-    return write
-
-
-def _table_writer(file: TextIO, labels: list[str]) -> Write:
-    table = csv.writer(file)
-    table.writerow(["label", *labels] if labels else ["value"])
-
-    def write(example: Example, prediction: Prediction) -> None:
-        row: list[Any] = (
-            [prediction.value] if not labels else [prediction.label, *(prediction.probabilities[name] for name in labels)]
-        )
-        table.writerow(row)
-
-    return write
-
-
-def _shown(example: Example, prediction: Prediction) -> None:
-    if prediction.label is None:
-        typer.echo(f"{prediction.value:.4g}")
-        return
-    ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:3]
-    typer.echo(f"{prediction.label:12} " + ", ".join(f"{label} {probability:.2f}" for label, probability in ranked))
