@@ -14,7 +14,7 @@ from tests.training.test_translation import parallel
 from tests.workbench import glove, sentences, write_csv
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
+BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.S | re.M)
 PROGRAMS = ("mtsa ", ".venv/bin/mtsa ", "python ", "pip ", "make ", "torchrun ", "curl ")
 FILLED_IN = {"RUN": "runs/reviews", "FILE": "test.csv", "BIG": "reviews", "DEV": "test"}
 
@@ -101,11 +101,12 @@ def commands(page):
                 own[-1] += plain
             elif plain:
                 own.extend(part.strip() for part in plain.split(";"))
-        found += [_filled_in(command) for command in own if "[--" not in command]
+        found += [filled_in(command) for command in own if "[--" not in command]
     return found
 
 
-def _filled_in(command):
+def filled_in(command):
+    """A command with names in the place of its words in capitals."""
     paired = any(option in command for option in ("--pair ", "--submission"))
     command = command.replace(" RUN ", " runs/snli ") if paired else command
     return re.sub(r"\b(?:RUN|FILE|BIG|DEV)\b", lambda found: FILLED_IN[found[0]], command)

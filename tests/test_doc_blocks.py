@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,10 +15,10 @@ from typer.testing import CliRunner
 
 from mtsa import workbench
 from mtsa.cli import app
+from mtsa.data.tasks import TASKS
 from mtsa.encoders import registry
 from mtsa.training import prepare, start
-from mtsa.training.tasks import TASKS
-from tests.playground import ELSEWHERE, ROOT, blocks, commands, furnish
+from tests.playground import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.name != "results.md"]
 COMMANDED = [page for page in PAGES if any(not command.startswith(tuple(ELSEWHERE)) for command in commands(page))]
@@ -119,11 +120,23 @@ def check_extending(names):
     assert "off" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]
 
 
+def check_explorer(names):
+    heads, words, others = names["found"].layers[-1].pairs(feature=6).shape
+    assert words == others == len(names["found"].words) == 3
+    assert heads > 0
+
+
+def check_translation(names):
+    """The page has an assertion of its own; here, that there was something to assert."""
+    assert type(names["model"]).__name__ == "MtsaBertModel"
+    assert names["before"].shape == (1, 4, 32)
+
+
 CHECKS = {
     "README.md": check_readme,
     "extending.md": check_extending,
-    "explorer.md": lambda names: names["found"].words,
-    "translation.md": lambda names: names["model"].config,  # the page has an assertion of its own
+    "explorer.md": check_explorer,
+    "translation.md": check_translation,
 }
 
 
@@ -136,6 +149,24 @@ def test_every_command_that_is_left_out_is_there():
 def test_no_block_without_a_language_is_code():
     for page in PAGES:
         for language, block in blocks(page):
-            assert language in ("", "python"), page
+            assert language in ("", "python") or language.startswith("{"), page
             if not language:
                 assert not any(word in block for word in ("import ", "mtsa.load(", "def ")), f"{page.name}: {block}"
+
+
+def test_no_command_of_a_page_falls_through():
+    """Every line that begins with our command is one of those that are run, or a description of options."""
+    for page in PAGES:
+        found = commands(page)
+        for line in page.read_text().splitlines():
+            plain = line.split("#")[0].strip()
+            if plain.startswith(("mtsa ", ".venv/bin/mtsa ", "torchrun ")) and "`" not in plain and "[--" not in plain:
+                first = filled_in(plain.split(";")[0].split("\\")[0].strip())
+                assert any(command.startswith(first) for command in found), f"{page.name}: {line}"
+
+
+def test_what_is_made_can_be_made():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    asked = [command.split()[1] for page in PAGES for command in commands(page) if command.startswith("make ")]
+    assert asked
+    assert set(asked) <= targets

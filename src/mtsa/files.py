@@ -32,8 +32,15 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether this process has a file or folder for itself while the block runs; the lock goes with the process."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Whether this process has a file or folder for itself while the block runs; the lock goes with the process.
+
+    Nor has it what another process has renamed or removed in the meantime.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
     try:
         if fcntl is not None:
             try:
@@ -41,7 +48,7 @@ def locked(path: Path) -> Iterator[bool]:
             except BlockingIOError:
                 yield False
                 return
-        yield True
+        yield path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
     finally:
         os.close(descriptor)
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 from typer.testing import CliRunner
 
@@ -33,6 +34,16 @@ def test_padding_is_not_looked_at():
     other[1, 15] = torch.randn(256)
     with torch.no_grad():
         assert not torch.allclose(one[1, :15], encoder(other)[1, :15], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--lengths", "abc"], "abc"), (["--recipes", "trec.cpu"], "name one of translation"), (["--recipes", "x"], "x")],
+)
+def test_mistakes(tmp_path, words, told):
+    done = CliRunner().invoke(app, ["bench", "translation", "--out", str(tmp_path), *words])
+    assert done.exit_code == 2, done.output
+    assert told in done.output
 
 
 def test_the_command_and_its_section(tmp_path):

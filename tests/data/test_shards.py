@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 from collections import Counter
+from unittest.mock import patch
 
 import pytest
 
@@ -11,6 +13,7 @@ from mtsa.data.frames import Frame, RoleSentence, Span
 from mtsa.data.shards import INDEX, deal, is_shards, open_shards
 from mtsa.data.source import InputError
 from mtsa.data.tagged import TaggedSentence
+from mtsa.data.tasks import TASKS, Task
 from mtsa.files import locked
 
 ROLES = RoleSentence(("They", "gave", "up"), (Frame(1, "give", (Span(0, 0, "A0"), Span(1, 1, "V")), "VBD", "give.05"),), 1)
@@ -133,3 +136,31 @@ def test_two_that_deal_into_one_folder_are_refused(tmp_path):
     assert (partial / "shard-00000.jsonl").read_text() == "of another"
     deal(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
     assert not partial.exists()
+    assert unplaced(open_shards(tmp_path / "shards", "classification")) == unplaced(KINDS["classification"])
+
+
+def test_a_lock_on_what_was_renamed_is_none(tmp_path):
+    """As when one process ends, and gives the folder its name, between another's opening and locking."""
+    (tmp_path / "a").mkdir()
+    opened = os.open
+
+    def renamed(path, *arguments):
+        descriptor = opened(path, *arguments)
+        (tmp_path / "a").rename(tmp_path / "b")
+        (tmp_path / "a").mkdir()
+        return descriptor
+
+    with pytest.MonkeyPatch.context() as attributes:
+        attributes.setattr(os, "open", renamed)
+        with locked(tmp_path / "a") as mine:
+            assert not mine
+    with locked(tmp_path / "a") as mine:
+        assert mine
+    with locked(tmp_path / "nothing") as mine:
+        assert not mine
+
+
+def test_shards_of_a_task_from_outside(tmp_path):
+    with patch.dict(TASKS, {"own": Task("own", paired=True, numbers=True)}):
+        deal(KINDS["similarity"], tmp_path / "s", task="own", shards=2, seed=0)
+        assert unplaced(open_shards(tmp_path / "s", "own")) == unplaced(KINDS["similarity"])

@@ -6,6 +6,13 @@ import re
 import pytest
 from huggingface_hub import ModelCard
 
+from mtsa.scoring.counts import Counts
+from mtsa.scoring.regression import score_numbers
+from mtsa.scoring.roles import RoleScore
+from mtsa.training.card import model_card
+from mtsa.training.recipe_files import make_recipe
+from mtsa.training.score import PartScore
+
 PIPELINES = {
     "classification": "text-classification",
     "pair": "text-classification",
@@ -51,3 +58,38 @@ def test_the_owner_may_go_on_with_the_card(runs, tmp_path):
     folder = shutil.copytree(runs["classification"].run.folder, tmp_path / "own")
     (folder / "README.md").write_text("mine")
     assert mtsa.load(folder).labels == runs["classification"].labels
+
+
+def test_tests_of_the_same_name_stay_apart_and_odd_names_are_safe():
+    """Three files called test.props; a folder, labels and figures that Markdown, YAML or an encoding would stumble over."""
+    data = {"train": "a.props", "test": "wsj/test.props", "tests": ["brown/test.props", "x/test.props"]}
+    recipe = make_recipe({"task": "srl", "data": data, "encoder": {"name": "stacked_mtsa"}}, [])
+    scores = {
+        part: PartScore(RoleScore(Counts(number, 4, 4))) for number, part in enumerate(("dev", "test", *recipe.data.further))
+    }
+    record = {
+        "sources": {"examples": {"train": 5, "dev": 2, "test": 0}}, "versions": {"mtsa": "1"},
+        "parameters": {"all": 9, "words": 3}, "seed": 0, "steps": 4, "seconds": 1.0,
+    }  # fmt: skip
+    text = model_card(recipe, "run\U0001f600\udcff: `x`\n---", ["A`0", "line\nbreak", "key: value"], scores, record)
+    card = ModelCard(text)
+    told = {(result.dataset_name, result.metric_value) for result in card.data.eval_results if result.metric_type == "f1"}
+    assert told == {("a.props", 0.0), ("test.props", 0.25), ("brown-test", 0.5), ("x-test", 0.75)}
+    assert "for test" not in text
+    assert "`A'0`, `line break`, `key: value`" in text
+    (code,) = re.findall(r"```python\n(.+?)```", text, re.S)
+    compile(code, "card", "exec")
+    text.encode()
+
+
+@pytest.mark.parametrize(("task", "name"), [("similarity", "sentence-similarity"), ("regression", "text-classification")])
+def test_numbers(task, name):
+    columns = {"pair_column": "pair"} if task == "similarity" else {}
+    recipe = make_recipe({"task": task, "data": {"train": "a.csv", **columns}}, [])
+    record = {
+        "sources": {"examples": {"train": 5}}, "versions": {"mtsa": "1"}, "parameters": {"all": 9, "words": 3}, "seed": 0,
+        "steps": 4, "seconds": 1.0,
+    }  # fmt: skip
+    card = ModelCard(model_card(recipe, "run", [], {"dev": PartScore(score_numbers([1.0, 2.0], [1.0, 3.0]))}, record))
+    assert card.data.pipeline_tag == name
+    assert {result.metric_type: result.metric_value for result in card.data.eval_results}["mse"] == 0.5

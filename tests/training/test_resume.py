@@ -183,3 +183,32 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
     same(folder, undisturbed)
+
+
+def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):
+    """A manifest.json alone makes no run; what stands beside it is not ours to remove."""
+    recipe, undisturbed = whole
+    folder = tmp_path / "site"
+    for name in ("manifest.json", "sources.json", "checkpoints/mine.pt", "refit/y"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("{}")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(InputError):
+        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+    assert sorted(folder.rglob("*")) == before
+    own = shutil.copytree(undisturbed, tmp_path / "run")
+    (own / "checkpoints" / "checkpoint-3").mkdir(parents=True)
+    (own / "checkpoints" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds a finished run"):
+        run_recipe(load_recipe(str(recipe)), own, say=lambda line: None, progress=no_bar)
+    assert [entry.name for entry in (own / "checkpoints").iterdir()] == ["notes.txt"]
+
+
+def test_a_list_that_names_nothing_is_no_list(tmp_path):
+    (tmp_path / "model.safetensors").write_text("junk")
+    (tmp_path / "files.json").write_text("{}")
+    with pytest.raises(InputError, match="is damaged"):
+        checkpoints.check(tmp_path)
+    (tmp_path / "files.json").unlink()
+    with pytest.raises(InputError, match="or of an earlier version"):
+        checkpoints.check(tmp_path)

@@ -1,9 +1,6 @@
 """Translation from files to answers: small real runs, and a clear word for everything that is no parallel text."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import sacrebleu
@@ -21,10 +18,8 @@ from mtsa.models.translator import IGNORED, build_translator, smoothed_loss, tra
 from mtsa.scoring.bleu import bleu_of, score_translations
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import AUTHORS_SWAP
-from mtsa.training.recipe_files import make_recipe, toml_value
+from mtsa.training.recipe_files import make_recipe
 from mtsa.training.split import read_split
-from mtsa.training.start import make
-from mtsa.training.trainer import RecipeTrainer
 
 WORDS = {
     "red": "rot",
@@ -315,44 +310,3 @@ def test_a_batch_counts_the_longer_side(tmp_path):
     ).parts["train"]
     assert part.lengths == [max(len(row), len(other)) for row, other in zip(part.rows, part.targets, strict=True)]
     assert part.lengths != [len(row) for row in part.rows]
-
-
-def test_at_a_terminal_each_line_is_answered_at_once(trained):
-    """A real terminal on standard input: an answer comes before the next line is typed, and an empty line ends it."""
-    pty = pytest.importorskip("pty", reason="no terminals here")
-    folder, _ = trained
-    model = mtsa.load(folder / "run")
-    near, far = pty.openpty()
-    command = [sys.executable, "-m", "mtsa", "predict", str(folder / "run")]
-    with subprocess.Popen(command, stdin=far, stdout=subprocess.PIPE, text=True) as process:
-        os.close(far)
-        for text in ("red dog", "cat"):
-            os.write(near, f"{text}\n".encode())
-            assert process.stdout.readline() == f"{model.predict([text])[0]}\n"
-        os.write(near, b"\n")
-        assert process.wait(timeout=60) == 0
-        assert process.stdout.read() == ""
-    os.close(near)
-
-
-def test_the_rate_rises_over_the_warm_up_and_falls_with_the_root_of_the_step(tmp_path):
-    en, de = parallel(tmp_path, "train", 40, 0)
-    settings = {**SMALL, "training.schedule": "inverse_sqrt", "training.warmup": 4, "training.learning_rate": 0.01}
-    recipe = make(
-        None,
-        task="translation",
-        data={"train": en, "train_target": de},
-        settings=[f"{key}={toml_value(value)}" for key, value in settings.items()],
-    )
-    prepared = prepare(recipe, read_split(recipe))
-    train, dev = prepared.parts["train"], prepared.parts["dev"]
-    trainer = RecipeTrainer(prepared.model(), recipe, train, dev, known=prepared.inputs.known, folder=tmp_path / "checkpoints")
-    trainer.create_optimizer_and_scheduler(100)
-    rates = []
-    for _ in range(17):
-        rates.append(trainer.optimizer.param_groups[0]["lr"])
-        trainer.optimizer.step()
-        trainer.lr_scheduler.step()
-    assert rates[:5] == pytest.approx([0.0, 0.0025, 0.005, 0.0075, 0.01])
-    assert rates[9] == pytest.approx(0.01 * (4 / 9) ** 0.5)
-    assert rates[16] == pytest.approx(0.005)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mtsa.data.source import InputError
 from mtsa.experiments.translation import ROWS
 from mtsa.machine import circumstances
 from mtsa.models.translator import build_translator
@@ -64,6 +65,8 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
     rows: list[dict[str, Any]] = []
     for name in setting.recipes:
         recipe = load_recipe(name)
+        if not recipe.translated:
+            raise InputError(f"recipe {name} is for {recipe.task}; name one of translation, such as {Setting.recipes[0]}")
         encoders = {row.name: _encoder(recipe, row.name, setting) for row in ROWS.values()}
         for length in setting.lengths:
             shape = (max(2, setting.tokens // length), length, recipe.translator.width)

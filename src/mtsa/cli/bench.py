@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shell import adder, counter, fail
+from .shell import adder, counter, fail, refusing
 
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench
@@ -160,11 +160,12 @@ def bench_translation(
     """A training step of a translator's encoder, beside that with multi-head attention in the same run."""
     from mtsa.bench import translation
 
-    setting = translation.Setting(repeats=repeats)
-    if lengths is not None:
-        setting = dataclasses.replace(setting, lengths=_numbers(lengths))
-    if recipes is not None:
-        setting = dataclasses.replace(setting, recipes=tuple(name.strip() for name in recipes.split(",")))
+    with refusing():
+        setting = translation.Setting(repeats=repeats)
+        if lengths is not None:
+            setting = dataclasses.replace(setting, lengths=_numbers(lengths))
+        if recipes is not None:
+            setting = dataclasses.replace(setting, recipes=tuple(name.strip() for name in recipes.split(",")))
     with counter(translation.ticks(setting)) as tick:
         record = _recorded(out / "bench-translation.json", lambda: translation.run(setting, tick))
     for name, table in translation.tables(record).items():
@@ -219,8 +220,10 @@ def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
+    from mtsa.data.source import InputError
+
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not part.isdigit() or int(part) < 1:
-            raise ValueError(f'lengths "{text}": "{part}" is no length; write whole numbers, such as "16,64,256"')
+            raise InputError(f'lengths "{text}": "{part}" is no length; write whole numbers, such as "16,64,256"')
     return tuple(int(part) for part in parts)

@@ -35,7 +35,7 @@ def check(
     from mtsa.data.check_parallel import check_parallel
     from mtsa.data.check_tags import check_roles, check_tagged
     from mtsa.data.examples import Layout
-    from mtsa.training.tasks import TASKS
+    from mtsa.data.tasks import TASKS
 
     _see_count(files, task)
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
@@ -90,8 +90,8 @@ def shard(
 
 def _see_count(files: list[Path], task: str) -> None:
     """Stop with a sentence where a task takes more or fewer files."""
+    from mtsa.data.tasks import TASKS
     from mtsa.names import nearest
-    from mtsa.training.tasks import TASKS
 
     if task not in TASKS:
         fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')

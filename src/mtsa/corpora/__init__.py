@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from mtsa.data.examples import Layout
+from mtsa.data.tasks import TASKS
 from mtsa.names import nearest
 
 _PREFIX = "corpus:"
@@ -39,16 +40,16 @@ def corpus_layout(name: str, task: str) -> Layout:
         ValueError: the task is none of this corpus.
     """
     plain = name.removeprefix(_PREFIX)
-    tasks: tuple[str, ...] = ("classification", "regression")
-    holds = "single texts"
+    asked = TASKS[task]
+    usual, holds, fits = "classification", "single texts", not (asked.paired or asked.tagged or asked.translated)
     if plain in _PAIRS:
-        tasks, holds = ("pair", "similarity"), "pairs of texts"
+        usual, holds, fits = "pair", "pairs of texts", asked.paired
     elif plain in _ROLES:
-        tasks, holds = ("srl",), "semantic roles"
+        usual, holds, fits = "srl", "semantic roles", asked.roles
     elif plain in _TRANSLATIONS:
-        tasks, holds = ("translation",), "sentences with their translations"
-    if task not in tasks:
-        raise ValueError(f"{name} holds {holds}: add --task {tasks[0]}")
+        usual, holds, fits = "translation", "sentences with their translations", asked.translated
+    if not fits:
+        raise ValueError(f"{name} holds {holds}: add --task {usual}")
     if plain in _ROLES:
         return Layout(format="props")
     if plain in _TRANSLATIONS:

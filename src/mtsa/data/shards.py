@@ -24,12 +24,12 @@ from .frames import RoleSentence
 from .role_files import as_json, read_roles
 from .source import LONGEST, InputError
 from .tagged import TaggedSentence, read_marked
+from .tasks import TASKS
 
 INDEX = "shards.json"
 SIZE = 16  # megabytes of text in a shard: some 100 when it is numbered
 _MOST = 100_000  # shards
 _HELD = 32_000_000  # characters that wait in memory to be written
-_NUMBERS, _PAIRS = ("regression", "similarity"), ("pair", "similarity")
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ def deal(
             for file in (*partial.iterdir(), partial):
                 force(file)
             partial.rename(folder)
+            force(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return Shards(folder, task, tuple(counts))
@@ -189,10 +190,10 @@ def _as_json(example: Any) -> dict[str, Any]:
 
 
 def _read(path: Path, task: str) -> list[Any]:
-    if task == "srl":
+    asked = TASKS[task]
+    if asked.roles:
         return read_roles(path, format="jsonl")
-    if task == "tagging":
+    if asked.tagged:
         return read_marked(path, Layout(format="jsonl"))
-    paired = task in _PAIRS
-    layout = Layout(format="jsonl", pair_column="pair" if paired else "")
-    return list(readers.stream(path, layout, number=task in _NUMBERS, paired=paired))
+    layout = Layout(format="jsonl", pair_column="pair" if asked.paired else "")
+    return list(readers.stream(path, layout, number=asked.numbers, paired=asked.paired))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         scores: its figures on each part of the data, "dev" and those of tests.
         record: the run's circumstances.
     """
-    title = Path(name).name or "model"
+    title = _plain(name) or "model"
     data = ModelCardData(
         library_name="mtsa",
         pipeline_tag=_pipeline(recipe),
@@ -35,18 +34,19 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
             EvalResult(
                 task_type=_pipeline(recipe),
                 dataset_type=_dataset(recipe, part),
-                dataset_name=_dataset(recipe, part),
+                dataset_name=_plain(part.partition(":")[2]) or _dataset(recipe, part),
+                dataset_config=_plain(part.partition(":")[2]) or None,
                 dataset_split=part.partition(":")[0],
                 metric_type=metric,
                 metric_value=round(value, 6),
             )
             for part, score in scores.items()
             for metric, value in score.figures.curve().items()
-            if metric != "score"
+            if metric != "score" and isinstance(value, int | float)
         ],
     )
     sources, versions = record["sources"]["examples"], record["versions"]
-    trained = ", ".join(f"{count:,} for {part}" for part, count in sources.items())
+    trained = ", ".join(f"{count:,} for {_plain(part)}" for part, count in sources.items() if count)
     lines = [
         f"# {title}",
         "",
@@ -67,10 +67,10 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "## Figures",
         "",
-        *(f"- {part}: {score.figures.line()}" for part, score in scores.items()),
+        *(f"- {_plain(part)}: {score.figures.line()}" for part, score in scores.items()),
         "",
-        "Dev figures chose the model; those of a test did not.",
-        *(["They are from before it was trained anew, with the dev data too."] if recipe.training.refit else []),
+        "The dev figures chose the model" + ("; those of tests did not." if len(scores) > 1 else "."),
+        *(["The dev figures are from before it was trained anew, with the dev data too."] if recipe.training.refit else []),
         "",
         "## Limits",
         "",
@@ -90,13 +90,20 @@ def _pipeline(recipe: Recipe) -> str:
 
 
 def _dataset(recipe: Recipe, part: str) -> str:
-    return Path(recipe.data.file(part) or recipe.data.train).name
+    return _plain(Path(recipe.data.file(part) or recipe.data.train).name)
+
+
+def _plain(text: str) -> str:
+    """A name on one line, without what Markdown or an encoding would stumble over."""
+    return " ".join(text.encode("utf-8", "replace").decode().replace("`", "'").split())
 
 
 def _listed(labels: list[str]) -> str:
-    return ", ".join(f"`{label}`" for label in labels[:30]) + (f" and {len(labels) - 30} more" if len(labels) > 30 else "")
+    return ", ".join(f"`{_plain(label)}`" for label in labels[:30]) + (
+        f" and {len(labels) - 30} more" if len(labels) > 30 else ""
+    )
 
 
 def _use(recipe: Recipe, folder: str) -> list[str]:
     asked = '("A text .", "Another .")' if recipe.paired else '"A text ."'
-    return ["import mtsa", "", f"model = mtsa.load({json.dumps(folder)})", f"answer = model.predict([{asked}])[0]"]
+    return ["import mtsa", "", f"model = mtsa.load({folder!r})", f"answer = model.predict([{asked}])[0]"]

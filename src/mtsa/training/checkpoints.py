@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from mtsa.data.source import InputError
@@ -57,11 +58,14 @@ def check(folder: Path) -> None:
     """
     try:
         listed = json.loads((folder / _LIST).read_text(encoding="utf-8"))
-        damaged = next((name for name, told in listed.items() if fingerprint(folder / Path(name).name) != told), None)
-    except (OSError, ValueError, AttributeError, RecursionError):
+        there = {file.name for file in folder.iterdir()} - {_LIST}
+        damaged = next((name for name in sorted(there | listed.keys()) if fingerprint(folder / name) != listed[name]), None)
+    except (OSError, ValueError, AttributeError, KeyError, RecursionError):
         damaged = _LIST
     if damaged is not None:
-        raise InputError(f"{folder} is damaged ({damaged}); delete it, and the same command goes on from what is left")
+        raise InputError(
+            f"{folder} is damaged ({damaged}), or of an earlier version; delete it, and the same command goes on from the rest"
+        )
 
 
 def sweep(folder: Path, keep: set[Path]) -> None:
@@ -69,6 +73,14 @@ def sweep(folder: Path, keep: set[Path]) -> None:
     for entry in folder.iterdir():
         if entry.name.startswith(_SAVING) or (entry.name.startswith(_PREFIX) and entry not in keep):
             _remove(entry)
+
+
+def remove_all(folder: Path) -> None:
+    """Remove a folder of checkpoints; anything else in it stays."""
+    if folder.is_dir():
+        sweep(folder, keep=set())
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _remove(entry: Path) -> None:

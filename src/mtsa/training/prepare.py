@@ -10,6 +10,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from mtsa.data.shards import Shards
+from mtsa.data.tasks import TASKS, Task
 
 from .inputs import Inputs
 from .kind import Kind
@@ -19,7 +20,6 @@ from .sentences import Sentences
 from .split import Split, repeated
 from .streamed import stream_part
 from .tagging import Tagging
-from .tasks import TASKS, Task
 from .translation import Translation
 
 
@@ -47,7 +47,7 @@ _OWN: dict[str, type[Kind]] = {}  # of the tasks that others have added
 
 
 def register(task: Task, kind: type[Kind]) -> None:
-    """Make a task known by its name, in recipes and commands; `kind` does its work.
+    """Make a task known by its name, to recipes and run folders of this process; `kind` does its work.
 
     Raises:
         ValueError: the name is taken.

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import random
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -310,7 +309,7 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
 
 def _tidy(out: Path) -> None:
     """Remove what a finished model does not need."""
-    shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
+    checkpoints.remove_all(out / _CHECKPOINTS)
     (out / _BEGUN).unlink(missing_ok=True)
 
 
@@ -322,7 +321,8 @@ def _check_room(out: Path, identity: dict[str, Any]) -> None:
     """
     begun = out / _BEGUN
     if (out / _RECORD).exists():
-        _tidy(out)  # a kill may have come between its end and this
+        if begun.exists():
+            _tidy(out)  # a kill came between its end and this
         raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
     if begun.exists():
         if read_state(begun) != identity:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.examples import Layout
-
-from .tasks import TASKS
+from mtsa.data.tasks import TASKS
 
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")

@@ -8,13 +8,13 @@ from mtsa.corpora import is_corpus
 from mtsa.data.examples import Layout
 from mtsa.data.shards import is_shards
 from mtsa.data.source import InputError
+from mtsa.data.tasks import TASKS
 from mtsa.encoders import find_encoder
 from mtsa.models.pooling import POOLINGS
 from mtsa.models.swapped_attention import Swap
 from mtsa.names import nearest
 
 from .recipe import OPTIMIZERS, SCHEDULES, SPREADS, Model, Pretrained, Recipe, Translator, Vectors
-from .tasks import TASKS
 
 
 def check_names(recipe: Recipe, source: str) -> None:

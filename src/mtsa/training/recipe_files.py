@@ -15,6 +15,7 @@ from typing import Any
 
 from mtsa.data.readers import ENDINGS
 from mtsa.data.source import InputError
+from mtsa.data.tasks import TASKS
 from mtsa.names import nearest
 
 from .recipe import Recipe
@@ -72,7 +73,8 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     for setting in settings:
         _put(merged, setting)
-    if merged.get("task") == "translation":
+    task = merged.get("task")
+    if isinstance(task, str) and task in TASKS and TASKS[task].translated:
         merged.setdefault("encoder", {"name": "mtsa"})
     recipe: Recipe = _made(Recipe, merged, source, "")
     check_names(recipe, source)

@@ -113,7 +113,7 @@ def _run(
         tell("every test example stands in the training or dev data too: its figures say nothing about new text")
     _check_shares(prepared)
     trainer = _trainer(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
-    _train(trainer, last, "training", tell, progress)
+    _train(trainer, last, "training", tell, progress, best=True)
     best = trainer.load_best()
     dev = prepared.parts["dev"].score(prepared.parts["dev"].answers(model))
     end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
@@ -162,14 +162,16 @@ def _trainer(
     )
 
 
-def _train(trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[[str], None], progress: Progress) -> None:
-    """Train to the end, from the last checkpoint if there is one."""
+def _train(
+    trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[[str], None], progress: Progress, *, best: bool
+) -> None:
+    """Train to the end, from the last checkpoint if there is one; `best`: whether the best model will be asked for."""
     _agree(trainer, last)
     if last is not None:
         tell(f"going on from step {checkpoints.step_of(last):,}")
     with progress(note, trainer.args.max_steps) as bar:
         trainer.add_callback(_Watch(bar))
-        if last is None or not trainer.restore(last):
+        if last is None or not trainer.restore(last, best=best):
             with stopping() as stopper:
                 trainer.add_callback(stopper)
                 trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -219,7 +221,7 @@ def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None],
     trainer = _trainer(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
     tell(f"once more for {steps:,} steps on all {len(prepared.parts['train']):,} examples")
     last = checkpoints.checkpoints(folder)
-    _train(trainer, last[-1] if last else None, "once more", tell, progress)
+    _train(trainer, last[-1] if last else None, "once more", tell, progress, best=False)
     trainer.load_last()
     prepared.repeated = found.prepared.repeated
     prepared.remarks = found.prepared.remarks
@@ -297,8 +299,8 @@ class _Watch(TrainerCallback):
         self.bar(state.global_step, self.note)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        shown = [name for name in ("bleu", "f1", "accuracy", "mse") if metrics and f"eval_{name}" in metrics][:1]
-        self.note = " ".join(f"dev {name} {metrics[f'eval_{name}']:.3f}" for name in shown) if metrics else ""
+        shown = [name for name in metrics or {} if name.startswith("eval_") and name not in ("eval_score", "eval_loss")][:1]
+        self.note = "".join(f"dev {name.removeprefix('eval_')} {(metrics or {})[name]:.3f}" for name in shown)
 
 
 def set_threads() -> None:

@@ -20,7 +20,7 @@ from .recipe import Recipe
 from .recipe_files import same_recipe
 from .run import Progress, run_recipe
 from .split import Split, cut, read_split
-from .unfinished import sources_of
+from .unfinished import sources_of, tidy
 
 SUMMARY = "summary.json"
 
@@ -98,14 +98,17 @@ def _all(
     for name, recipe, split in parts:
         if (folder / name / MANIFEST).exists():
             _check_same(folder / name, recipe, split)
+            tidy(folder / name)
         else:
             say(f"{name}:")
             run_recipe(recipe, folder / name, say=say, progress=progress, split=split)
-        metrics = json.loads((folder / name / "metrics.json").read_text(encoding="utf-8"))
+        record, metrics = (
+            json.loads((folder / name / file).read_text(encoding="utf-8")) for file in ("record.json", "metrics.json")
+        )
+        followed = {key for entry in record["dev_curve"] for key in entry} - {"loss"}
         for part, values in metrics.items():
-            for key in ("accuracy", "macro_f1", "f1", "complete", "mse", "pearson"):
-                if key in values:
-                    figures.setdefault(f"{part}_{key}", []).append(values[key])
+            for key in (key for key, value in values.items() if key in followed and isinstance(value, float)):
+                figures.setdefault(f"{part}_{key}", []).append(values[key])
     summary = {
         "runs": [name for name, _, _ in parts],
         **{

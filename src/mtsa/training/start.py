@@ -10,6 +10,7 @@ from typing import Any
 from mtsa.data.readers import PAIRED
 from mtsa.data.shards import is_shards
 from mtsa.data.source import InputError
+from mtsa.data.tasks import TASKS
 from mtsa.encoders import find_encoder
 
 from .defaults import Sections, encoder_for, settings_for, tagger_settings, translator_settings
@@ -19,7 +20,6 @@ from .report import outcome_lines, summary_lines
 from .run import Outcome, Progress, run_recipe, set_threads
 from .several import cross_validate, repeat
 from .split import read_split
-from .tasks import TASKS
 from .unfinished import is_first
 
 

@@ -191,7 +191,8 @@ class RecipeTrainer(Trainer):
             self._save_rng_state(str(partial))
         self._together()
         if self.args.should_save:
-            final = checkpoints.appear(partial, self.folder, step)
+            with written(self.folder):
+                final = checkpoints.appear(partial, self.folder, step)
             checkpoints.sweep(self.folder, keep={final, checkpoints.checkpoint(self.folder, self._best_step())})
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
@@ -227,27 +228,30 @@ class RecipeTrainer(Trainer):
         self._together()
         load_weights(self.own, checkpoints.checkpoint(self.folder, self.state.global_step) / WEIGHTS, _FROZEN)
 
-    def restore(self, folder: Path) -> bool:
+    def restore(self, folder: Path, *, best: bool) -> bool:
         """Take over the state of a checkpoint; whether training had ended with it.
+
+        Args:
+            folder: the checkpoint.
+            best: whether the best one will be asked for too.
 
         Raises:
             InputError: it, or the best one so far, is damaged, or it is of another number of processes.
         """
         checkpoints.check(folder)
         self.state = TrainerState.load_from_json(str(folder / _STATE))
-        best = checkpoints.checkpoint(self.folder, self._best_step())
-        try:
-            checkpoints.check(best)
-        except InputError:
-            raise InputError(
-                f"{best}, with the best model so far, is damaged; delete {self.folder.parent}, and train anew"
-            ) from None
-        told = json.loads((folder / _SPENT).read_text(encoding="utf-8")) if (folder / _SPENT).exists() else {}
-        told = told if isinstance(told, dict) else {"seconds": told}
-        self.spent = float(told.get("seconds", 0.0))
-        processes = told.get("processes", self.args.world_size)
-        if processes != self.args.world_size:
-            raise InputError(f"{folder} is of {processes} processes, not {self.args.world_size}; go on with as many")
+        chosen = checkpoints.checkpoint(self.folder, self._best_step())
+        if best and chosen != folder:
+            try:
+                checkpoints.check(chosen)
+            except InputError:
+                raise InputError(
+                    f"{chosen}, with the best model so far, is damaged; delete {self.folder.parent}, and train anew"
+                ) from None
+        told = json.loads((folder / _SPENT).read_text(encoding="utf-8"))
+        self.spent = float(told["seconds"])
+        if told["processes"] != self.args.world_size:
+            raise InputError(f"{folder} is of {told['processes']} processes, not {self.args.world_size}; go on with as many")
         return self.state.global_step >= self.args.max_steps or _stale(self.state, self.recipe.training.patience)
 
 

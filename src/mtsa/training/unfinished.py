@@ -16,7 +16,7 @@ from mtsa.data.source import InputError
 from mtsa.files import fingerprint, locked, write_json, write_text
 
 from . import checkpoints
-from .folder import MANIFEST, RECIPE
+from .folder import MANIFEST, RECIPE, check_run
 from .inputs import MODEL_FILES
 from .recipe import Recipe
 from .recipe_files import same_recipe, to_toml
@@ -58,7 +58,7 @@ def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
         InputError: the folder holds something else.
     """
     if (folder / MANIFEST).exists():
-        tidy(folder)  # of a run that was killed after its last word
+        tidy(folder)
         raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
     found = checkpoints.checkpoints(folder / CHECKPOINTS)
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
@@ -115,10 +115,12 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove what a finished run needs no more."""
-    for name in (CHECKPOINTS, REFIT):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / SOURCES).unlink(missing_ok=True)
+    """Remove what a finished run needs no more; a folder that holds no whole run is left as it is."""
+    with suppress(InputError):
+        check_run(folder)
+        for name in (CHECKPOINTS, REFIT):
+            checkpoints.remove_all(folder / name)
+        (folder / SOURCES).unlink(missing_ok=True)
 
 
 def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:

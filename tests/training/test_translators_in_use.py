@@ -1,0 +1,77 @@
+"""A translator at a terminal, over several seeds, and the rate that it is trained with."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+
+import pytest
+
+import mtsa
+from mtsa.training.prepare import prepare
+from mtsa.training.recipe_files import toml_value
+from mtsa.training.several import repeat
+from mtsa.training.split import read_split
+from mtsa.training.start import make
+from mtsa.training.trainer import RecipeTrainer
+from tests.training.test_translation import SMALL, parallel
+from tests.workbench import no_bar
+
+
+def small(folder, **settings):
+    en, de = parallel(folder, "train", 40, 0)
+    return make(
+        None,
+        task="translation",
+        data={"train": en, "train_target": de},
+        settings=[f"{key}={toml_value(value)}" for key, value in {**SMALL, **settings}.items()],
+    )
+
+
+def test_at_a_terminal_each_line_is_answered_at_once(runs):
+    """A real terminal on standard input: an answer comes before the next line is typed, and an empty line ends it."""
+    pty = pytest.importorskip("pty", reason="no terminals here")
+    folder = runs["translation"].run.folder
+    model = mtsa.load(folder)
+    near, far = pty.openpty()
+    command = [sys.executable, "-m", "mtsa", "predict", str(folder)]
+    with subprocess.Popen(command, stdin=far, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            os.close(far)
+            for text in ("red dog", "cat"):
+                os.write(near, f"{text}\n".encode())
+                ready, _, _ = select.select([process.stdout], [], [], 120)
+                assert ready, "no answer"
+                assert process.stdout.readline() == f"{model.predict([text])[0]}\n"
+            os.write(near, b"\n")
+            assert process.wait(timeout=60) == 0
+            assert process.stdout.read() == ""
+        finally:
+            process.kill()
+    os.close(near)
+
+
+def test_the_rate_rises_over_the_warm_up_and_falls_with_the_root_of_the_step(tmp_path):
+    rate = {"training.schedule": "inverse_sqrt", "training.warmup": 4, "training.learning_rate": 0.01}
+    recipe = small(tmp_path, **rate)
+    prepared = prepare(recipe, read_split(recipe))
+    train, dev = prepared.parts["train"], prepared.parts["dev"]
+    trainer = RecipeTrainer(prepared.model(), recipe, train, dev, known=prepared.inputs.known, folder=tmp_path / "checkpoints")
+    trainer.create_optimizer_and_scheduler(100)
+    rates = []
+    for _ in range(17):
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+        trainer.optimizer.step()
+        trainer.lr_scheduler.step()
+    assert rates[:5] == pytest.approx([0.0, 0.0025, 0.005, 0.0075, 0.01])
+    assert rates[9] == pytest.approx(0.01 * (4 / 9) ** 0.5)
+    assert rates[16] == pytest.approx(0.005)
+
+
+def test_several_seeds_are_summed_up_by_what_the_task_follows(tmp_path):
+    recipe = small(tmp_path, **{"training.epochs": 1, "training.evaluate_every": 0})
+    summary = repeat(recipe, tmp_path / "runs", 2, say=lambda line: None, progress=no_bar)
+    values = [json.loads((tmp_path / "runs" / f"seed-{seed}" / "metrics.json").read_text())["dev"]["bleu"] for seed in (0, 1)]
+    assert summary["dev_bleu"]["values"] == values
+    assert summary["dev_bleu"]["mean"] == pytest.approx(sum(values) / 2)
