@@ -282,7 +282,7 @@ def test_a_damaged_run_folder_is_refused(trained, tmp_path, fault):
 
 def test_nothing_in_a_run_folder_is_a_pickle(trained):
     for file in trained[0].folder.rglob("*"):
-        assert file.suffix in (".json", ".toml", ".safetensors", ".png"), file
+        assert file.suffix in (".json", ".toml", ".safetensors", ".png", ".md"), file
 
 
 def test_one_class_and_foreign_labels_are_refused(tmp_path):
