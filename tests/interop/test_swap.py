@@ -219,6 +219,20 @@ def test_without_the_hub_import_nothing_loads(tmp_path):
 
 
 @every
+def test_attention_maps_come_out_of_a_model_without_a_head(kind):
+    """The class of the model itself is changed here, not only what is inside it; in a process where none was loaded before."""
+    code = (
+        "import torch\nfrom mtsa.interop import replace_self_attention\nfrom tests.interop.test_swap import inputs, made\n"
+        f"model, given = made({kind!r}).base_model, inputs({kind!r})\nmodel.set_attn_implementation('eager')\n"
+        "given.pop('labels', None)\n"
+        "found = replace_self_attention(model)(**given, output_attentions=True)\n"
+        "maps = getattr(found, 'encoder_attentions', None) or found.attentions\nprint(len(maps), maps[0].dim())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2", "4"], done.stderr
+
+
+@every
 def test_attention_maps_come_out(kind):
     plain, given = made(kind), inputs(kind)
     plain.set_attn_implementation("eager")

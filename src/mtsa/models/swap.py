@@ -10,6 +10,7 @@ import copy
 import functools
 import importlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -92,7 +93,16 @@ def swap_attention(model: M, **options: Any) -> M:
                 copies[id(own)] = made
             part.config = copies[id(own)]  # type: ignore[assignment]
     model.__class__ = model_class(base)  # type: ignore[arg-type]
+    _recordable(model)
     return model
+
+
+def _recordable(model: PreTrainedModel) -> None:
+    """Tell `transformers` which outputs the new class can record, as a model tells when it is made, not when it is changed."""
+    with suppress(ImportError):  # versions that record otherwise
+        from transformers.utils.output_capturing import _CAN_RECORD_REGISTRY
+
+        _CAN_RECORD_REGISTRY[str(type(model))] = model._can_record_outputs
 
 
 class SwappedConfig:

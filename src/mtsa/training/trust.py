@@ -30,7 +30,9 @@ def check_weights(folder: Path, kind: type[PreTrainedModel]) -> None:
     _check_numbers(folder, config)
     try:
         with torch.device("meta"):
-            wanted = {name: tuple(value.shape) for name, value in kind(config).state_dict().items()}
+            model = kind(config)
+            model.tie_weights()
+            wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     except Exception as error:
         raise InputError(f"{folder}: config.json describes no model ({str(error)[:200]})") from None
     there = _shapes(folder / "model.safetensors")
@@ -39,10 +41,10 @@ def check_weights(folder: Path, kind: type[PreTrainedModel]) -> None:
             raise InputError(f"{folder}: model.safetensors holds {name[:80]}, which config.json does not ask for; train again")
         if shape != wanted[name]:
             raise InputError(f"{folder}: {name} has the shape {shape}, but config.json asks for {wanted[name]}; train again")
-    missing = [name for name in wanted if name not in there]
-    if sum(math.prod(wanted[name]) for name in missing) > sum(
-        map(math.prod, there.values())
-    ):  # tied ones are no more than those
+    own = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    held = {id(own[name]) for name in there}  # of weights that are one under several names, one is saved
+    missing = [name for name in wanted if id(own[name]) not in held]
+    if missing:
         raise InputError(f"{folder}: model.safetensors does not hold {missing[0]}; train again")
 
 
