@@ -37,12 +37,18 @@ def train(
         encoder: name of the context encoder.
         seed: of everything random.
         settings: such as {"training.batch": 32}, put over the recipe.
-        data: `train`, `dev`, `test`, `text_column`, `label_column` and the other keys of a recipe's [data].
+        data: `train`, `dev`, `test` (of translations two files each, as a list), `text_column`, `label_column` and the other
+            keys of a recipe's [data].
 
     Raises:
         InputError (a ValueError): whatever is wrong with files or settings, in one sentence.
     """
-    files = {key: str(value) if isinstance(value, Path) else value for key, value in data.items()}
+    files: dict[str, Any] = {}
+    for key, value in data.items():
+        if key in ("train", "dev", "test") and isinstance(value, list | tuple) and len(value) == 2:
+            files |= {key: str(value[0]), f"{key}_target": str(value[1])}  # a text and its translation
+        else:
+            files[key] = str(value) if isinstance(value, Path) else value
     made = make(
         recipe,
         task=task,
@@ -51,6 +57,7 @@ def train(
         encoder=encoder,
         seed=seed,
         settings=[f"{key}={toml_value(value)}" for key, value in (settings or {}).items()],
+        source="mtsa.train",
     )
     run_recipe(made, Path(out), say=lambda line: None, progress=_silent)
     return load(out)

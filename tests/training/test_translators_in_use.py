@@ -1,14 +1,21 @@
 """A translator at a terminal, over several seeds, and the rate that it is trained with."""
 
+import csv
 import json
+import math
 import os
 import select
 import subprocess
 import sys
 
 import pytest
+from safetensors import safe_open
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from typer.testing import CliRunner
 
 import mtsa
+import mtsa.hub
+from mtsa.cli import app
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import toml_value
 from mtsa.training.several import repeat
@@ -75,3 +82,53 @@ def test_several_seeds_are_summed_up_by_what_the_task_follows(tmp_path):
     values = [json.loads((tmp_path / "runs" / f"seed-{seed}" / "metrics.json").read_text())["dev"]["bleu"] for seed in (0, 1)]
     assert summary["dev_bleu"]["values"] == values
     assert summary["dev_bleu"]["mean"] == pytest.approx(sum(values) / 2)
+
+
+@pytest.mark.parametrize("encoder", ["mtsa", "multihead"])
+def test_a_model_that_is_mostly_subwords_opens(tmp_path, encoder):
+    """Its one table of them counts once, though the model has it under three names."""
+    narrow = {"translator.width": 8, "translator.hidden": 8, "training.steps": 2, "training.evaluate_every": 2}
+    en, de = parallel(tmp_path, "train", 40, 0)
+    settings = {**SMALL, **narrow}
+    model = mtsa.train(task="translation", train=[en, de], encoder=encoder, out=tmp_path / "run", settings=settings)
+    assert len(model.predict(["red dog"])) == 1
+    with safe_open(tmp_path / "run" / "model.safetensors", framework="pt") as file:
+        sizes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    table = sizes["model.shared.weight"]
+    assert 3 * table[0] * table[1] > sum(math.prod(shape) for shape in sizes.values())
+
+
+def test_transformers_searches_as_we_do(runs):
+    model = runs["translation"]
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(model.run.folder)
+    asked = model.run.recipe.translator
+    assert loaded.generation_config.num_beams == asked.beam
+    assert loaded.generation_config.length_penalty == asked.penalty
+    tokenizer = AutoTokenizer.from_pretrained(model.run.folder)
+    found = loaded.generate(**tokenizer(["red dog"], return_tensors="pt", return_token_type_ids=False))
+    assert tokenizer.decode(found[0], skip_special_tokens=True).strip() == model.predict(["red dog"])[0].strip()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "de"])
+def test_translations_are_written_as_the_ending_says(runs, tmp_path, ending):
+    model, texts = runs["translation"], ["red dog", "", 'a "cat", old']
+    (tmp_path / "a.en").write_text("\n".join(texts) + "\n")
+    out = tmp_path / f"a.{ending}"
+    done = CliRunner().invoke(app, ["predict", str(model.run.folder), str(tmp_path / "a.en"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    right = list(zip(texts, model.predict(texts), strict=True))
+    with out.open(newline="") as file:
+        if ending == "csv":
+            assert [(row["text"], row["translation"]) for row in csv.DictReader(file)] == right
+        elif ending == "jsonl":
+            assert [tuple(json.loads(line).values()) for line in file] == right
+        else:
+            assert file.read().splitlines() == [translation for _, translation in right]
+
+
+def test_what_is_left_out_or_named_twice_is_told(tmp_path):
+    recipe = small(tmp_path, **{"tokens.longest": 3})
+    (remark,) = [line for line in prepare(recipe, read_split(recipe)).remarks if line.startswith("train:")]
+    assert remark.endswith("pairs with a side of more than 3 subwords are left out (tokens.longest)")
+    with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is named as the text and as its translation"):
+        mtsa.train(task="translation", train=[str(tmp_path / "train.en")] * 2, out=tmp_path / "run")

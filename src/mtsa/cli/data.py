@@ -83,8 +83,9 @@ def shard(
             shards, remarks = make_shards(recipe, out, megabytes=megabytes, tick=lambda count: move(count, "examples"))
     for line in remarks:
         typer.echo(line)
+    asked = f"--task {task} --dev A.en A.de" if recipe.translated else f"--task {task} --dev FILE"
     typer.echo(
-        f"{out}: {len(shards):,} examples in {len(shards.counts):,} shards; train with: mtsa train --train {out} --dev FILE"
+        f"{out}: {len(shards):,} examples in {len(shards.counts):,} shards; train with: mtsa train --train {out} {asked}"
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +32,13 @@ def translate(translator: Translator, source: str, out: Path | None, beam: int |
             typer.echo(translator.predict([text], beam)[0])
         return
     with adder(None, "translating") as tick:
-        found = translator.stream(_texts(translator, source, encoding), beam, tick)
+        texts, asked = itertools.tee(_texts(translator, source, encoding))
+        found = translator.stream(asked, beam, tick)
         if out is None:
             for line in found:
                 typer.echo(line)
         else:
-            _write(out, found)
+            _write(out, zip(texts, found, strict=True))
     if translator.cut:
         longest = translator.run.recipe.tokens.longest
         typer.echo(f"{translator.cut:,} texts were cut after {longest} subwords; split them into sentences", err=True)
@@ -49,12 +53,22 @@ def _texts(translator: Translator, source: str, encoding: str) -> Iterator[str]:
     return iter([source])
 
 
-def _write(out: Path, found: Iterator[str]) -> None:
+def _write(out: Path, found: Iterable[tuple[str, str]]) -> None:
+    """Texts with their translations as JSON lines or a table; the translations alone under any other ending."""
     from mtsa.files import replacing
 
+    ending = out.suffix.lower()
     try:
-        with replacing(out) as partial, partial.open("w", encoding="utf-8") as file:
-            for line in found:
-                print(line, file=file)
+        with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            if ending == ".csv":
+                table.writerow(["text", "translation"])
+            for text, translation in found:
+                if ending == ".csv":
+                    table.writerow([text, translation])
+                elif ending == ".jsonl":
+                    print(json.dumps({"text": text, "translation": translation}, ensure_ascii=False), file=file)
+                else:
+                    print(translation, file=file)
     except OSError as error:
         fail(f"--out {out}: {error.strerror}")

@@ -119,6 +119,8 @@ def evaluate(
 
     with refusing():
         predictor = open_predictor(run)
+        if picture is not None and not (isinstance(predictor, Predictor) and predictor.labels):
+            fail("--picture is of the confusions of classes, which this model has none of; leave it out")
         reading = given(text_column=text_column, pair_column=pair_column, label_column=label_column, delimiter=delimiter)
         reading |= given(format=format, encoding=encoding)
         if isinstance(predictor, Translator):

@@ -84,7 +84,7 @@ class Translator:
                 raise InputError(str(error)) from None
             examples, _ = read_examples(self.run.recipe, path, layout)
         elif target is None:
-            raise InputError("name the file with the translations too: --data A.en --target A.de")
+            raise InputError(f"name the file with the translations of {data} too: target (--target A.de)")
         else:
             read = read_parallel(Path(data), Path(target), reading.get("encoding") or "utf-8")
             examples = read.items

@@ -134,16 +134,7 @@ def translate(
     found: list[list[int]] = [[] for _ in rows]
     for batch in _batches(rows, _PLACES // max(1, beam // 2)):
         inputs = tensors([rows[number] for number in batch])
-        search = {"length_penalty": penalty, "early_stopping": True} if beam > 1 else {}
-        how = GenerationConfig(
-            num_beams=beam,
-            do_sample=False,
-            **search,
-            max_new_tokens=_limit(rows[batch[0]]),
-            pad_token_id=PAD_NUMBER,
-            eos_token_id=END_NUMBER,
-            decoder_start_token_id=END_NUMBER,
-        )
+        how = generation(beam, penalty, _limit(rows[batch[0]]))
         generate: Any = getattr(model, "generate")  # noqa: B009  # typed for language models alone
         out: Tensor = generate(**{name: value.to(model.device) for name, value in inputs.items()}, generation_config=how)
         for number, row in zip(batch, out.tolist(), strict=True):
@@ -151,6 +142,20 @@ def translate(
         tick(len(batch))
     model.train(training)
     return found
+
+
+def generation(beam: int, penalty: float, longest: int) -> GenerationConfig:
+    """How `generate` is to search: so many translations at once, at most so many subwords each."""
+    search = {"length_penalty": penalty, "early_stopping": True} if beam > 1 else {}
+    return GenerationConfig(
+        num_beams=beam,
+        do_sample=False,
+        **search,
+        max_new_tokens=longest,
+        pad_token_id=PAD_NUMBER,
+        eos_token_id=END_NUMBER,
+        decoder_start_token_id=END_NUMBER,
+    )
 
 
 def _limit(row: Sequence[int]) -> int:

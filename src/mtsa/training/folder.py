@@ -66,6 +66,7 @@ def write_run(
     if not (recipe.tagged or recipe.translated):
         write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
+    names += kind_of(recipe).more_files(recipe, folder)
     _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])
 
 

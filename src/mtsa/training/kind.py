@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -51,6 +52,14 @@ class Kind(ABC):
     @abstractmethod
     def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
         """What a run folder is loaded by."""
+
+    def cut_off(self, recipe: Recipe, count: int, *, training: bool) -> str:
+        """What to say of texts that were too long."""
+        return f"{count:,} texts were cut after {recipe.tokens.longest} words"
+
+    def more_files(self, recipe: Recipe, folder: Path) -> list[str]:
+        """Write what `transformers` wants beside the model; the names of the files."""
+        return []
 
     def rows_of(self, example: Any) -> int:
         """How many rows of a part an example makes."""

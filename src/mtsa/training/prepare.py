@@ -77,7 +77,7 @@ def prepare(recipe: Recipe, split: Split, tick: Callable[[int], None] = lambda c
         number = functools.partial(kind.number, recipe, inputs.tokenizer, labels, training=name == "train")
         parts[name], cut_off = stream_part(examples, number) if isinstance(examples, Shards) else number(examples)
         if cut_off:
-            remarks.append(f"{name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
+            remarks.append(f"{name}: {kind.cut_off(recipe, cut_off, training=name == 'train')}")
     remarks += inputs.remarks
     config = kind.config(recipe, labels, inputs, parts["train"].sample)
     known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(kind.rows_of(example))]

@@ -153,6 +153,9 @@ def _check_translator(recipe: Recipe, source: str) -> None:
     data = recipe.data
     pairs = [(data.train, data.train_target), (data.dev, data.dev_target), (data.test, data.test_target)]
     alone = any(bool(one) != bool(other) and not is_corpus(one) and not is_shards(one) for one, other in pairs)
+    twice = next((one for one, other in pairs if one and one == other), None)
+    if twice:
+        raise InputError(f"{source}: {twice} is named as the text and as its translation; name two files")
     if alone or len(data.tests) != len(data.tests_target):
         raise InputError(f"{source}: every file needs the file with its translations: --train A.en A.de")
 

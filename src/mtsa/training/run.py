@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from mtsa.data.batches import LEAST
 from mtsa.data.source import InputError
+from mtsa.data.tasks import TASKS, Task
 from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
 
@@ -49,7 +50,7 @@ class Outcome:
     best_step: int
     steps: int
     seconds: float
-    paired: bool = False  # whether an example is a pair of texts
+    task: Task
 
 
 def run_recipe(
@@ -260,7 +261,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         with written(folder):
             write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
         tidy(folder)
-    return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, prepared.recipe.paired)
+    return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, TASKS[prepared.recipe.task])
 
 
 def word_weights(model: PreTrainedModel) -> int:

@@ -33,6 +33,7 @@ def make(
     seed: int | None = None,
     settings: list[str] | None = None,
     sized: bool = True,
+    source: str = "the command line",
 ) -> Recipe:
     """The recipe that the arguments of `mtsa train` mean; without a name, one that suits the size of the training file
     (which is read for it, but for `sized` false).
@@ -62,10 +63,10 @@ def make(
     if task is not None:
         merged["task"] = task
     if recipe is None and sized:
-        read = make_recipe(merged, settings or [], "the command line", whole=False)
+        read = make_recipe(merged, settings or [], source, whole=False)
         for section, values in _settings(read).items() if read.data.train else ():
             merged[section] = {**values, **merged.get(section, {})}
-    return make_recipe(merged, settings or [], recipe or "the command line")
+    return make_recipe(merged, settings or [], recipe or source)
 
 
 def start(

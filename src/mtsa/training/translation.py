@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from mtsa.data.batches import padded, tensors
 from mtsa.data.examples import Example
 from mtsa.data.source import InputError
 from mtsa.models.answers import silent
-from mtsa.models.translator import IGNORED, build_translator, translate, translator_class, translator_config
+from mtsa.models.translator import IGNORED, build_translator, generation, translate, translator_class, translator_config
 from mtsa.scoring.bleu import score_translations
 
 from .inputs import Inputs
@@ -27,6 +28,7 @@ from .score import PartScore
 from .split import Split
 
 LEAST = 300  # subwords: the bytes and the signs
+LONGEST = 245  # subwords of a text whose translation `generate` follows to its end, where no limit is set
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,17 @@ class Translation(Kind):
 
     def build(self, config: Any) -> PreTrainedModel:
         return build_translator(config)
+
+    def cut_off(self, recipe: Recipe, count: int, *, training: bool) -> str:
+        limit = recipe.tokens.longest
+        if training:
+            return f"{count:,} pairs with a side of more than {limit} subwords are left out (tokens.longest)"
+        return f"{count:,} texts were cut after {limit} subwords"
+
+    def more_files(self, recipe: Recipe, folder: Path) -> list[str]:
+        asked = recipe.translator
+        generation(asked.beam, asked.penalty, 2 * (recipe.tokens.longest or LONGEST) + 10).save_pretrained(folder)
+        return ["generation_config.json"]
 
     def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
         return translator_class(swapped=recipe.swap is not None)
