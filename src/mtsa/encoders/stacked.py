@@ -106,6 +106,7 @@ class StackedMultiheadEncoder(_Stack):
         width: of every layer.
         heads: of the attention, which has biases and an output map.
         hidden: inside the feed-forward part.
+        scale: what the input is multiplied by before the signal is added; 0: the root of the width, as Tan et al. do.
         dropout: of the input with its signal, of what is added to the residual, and inside the feed-forward part.
         attention_dropout: of the attention weights.
     """
@@ -118,6 +119,7 @@ class StackedMultiheadEncoder(_Stack):
         width: int = 200,
         heads: int = 8,
         hidden: int = 800,
+        scale: float = 0.0,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
@@ -125,11 +127,11 @@ class StackedMultiheadEncoder(_Stack):
             return SelfAttention(width, heads, dropout=attention_dropout)
 
         super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
-        self.dropout = dropout
+        self.scale, self.dropout = scale or math.sqrt(width), dropout
 
     def begin(self, x: Tensor) -> Tensor:
-        """x scaled by the root of its width, and the sinusoids added, as Tan et al. do."""
-        return drop(x * math.sqrt(self.out_dim) + sinusoid(x.shape[1], self.out_dim, x), self.dropout, self.training)
+        """x scaled, and the sinusoids added."""
+        return drop(x * self.scale + sinusoid(x.shape[1], self.out_dim, x), self.dropout, self.training)
 
 
 class SelfAttention(nn.Module):

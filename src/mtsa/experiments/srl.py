@@ -63,7 +63,12 @@ ROWS: dict[str, Row] = {
     for row in (
         Row("bilstm", "a bidirectional LSTM of 100 + 100 in each layer", "stacked_bilstm"),
         Row("multi_cnn", "convolutions of 3, 4 and 5 words, 67 channels each", "stacked_multi_cnn"),
-        Row("multihead", "8 heads in each layer, a timing signal at the input", "stacked_multihead"),
+        Row(
+            "multihead",
+            "8 heads in each layer, a timing signal at the input, which is not scaled up before (Tan et al. do; worse here on dev)",
+            "stacked_multihead",
+            (("scale", 1.0),),
+        ),
         Row("mtsa", "4 forward and 4 backward heads in each layer, no timing signal", "stacked_mtsa"),
         Row("mtsa-deep", "the same with 8 layers", "stacked_mtsa", (("layers", 8),)),
     )
