@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,7 @@ def main():
     steps = []
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        timed(f"git clone {ROOT} mtsa", place, steps, told="git clone")
+        timed(f"git clone {shlex.quote(str(ROOT))} mtsa", place, steps, told="git clone")
         clone = place / "mtsa"
         rows = own_table(clone / "questions.csv")
         for command in commands(PAGE):
