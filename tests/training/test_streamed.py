@@ -177,7 +177,7 @@ def test_what_shards_cannot_do_is_refused(tmp_path):
     assert not make(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
     for arguments, told in (
         (["a.csv"], "no such file"),
-        ([str(tmp_path / "dev.csv"), "--task", "translation"], "every file needs the file with its translations"),
+        ([str(tmp_path / "dev.csv"), "--task", "translation"], "takes two files, such as A.en A.de"),
         (["a.csv", "b.csv"], "takes one file"),
         ([str(tmp_path / "dev.csv"), "--task", "sorting"], "it must be one of"),
     ):

@@ -241,7 +241,11 @@ def test_mistakes_at_the_command_line(trained):
     for arguments, told in (
         (["predict", run, "a text", "--pair", "x"], "are not for a translator"),
         (["predict", run, "a text", "--format", "csv"], "--format is not read by a translator"),
-        (["evaluate", run, "--data", str(folder / "test.en")], "name the file with the translations too"),
+        (["evaluate", run, "--data", str(folder / "test.en")], "name the file with the translations of"),
+        (
+            ["evaluate", run, "--data", str(folder / "test.en"), "--picture", "a.png"],
+            "--picture is of the confusions of classes",
+        ),
         (["predict", run, "missing.en"], "looks like a file, but there is none"),
         (
             ["train", "--task", "translation", "--train", str(folder / "test.en"), "--out", "x"],
