@@ -31,7 +31,7 @@ def train(
     Args:
         recipe: name or file of a recipe; None for settings by the size of the data.
         out: run folder.
-        task: "classification", "regression", "pair", "similarity", "tagging", "srl" or one of yours
+        task: "classification", "regression", "pair", "similarity", "tagging", "srl", "translation" or one of yours
             (`mtsa.training.prepare.register`).
         vectors: word vectors, GloVe text, .gz or .zip.
         encoder: name of the context encoder.

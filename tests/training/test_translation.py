@@ -5,7 +5,7 @@ import json
 import pytest
 import sacrebleu
 import torch
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, M2M100ForConditionalGeneration
 from typer.testing import CliRunner
 
 import mtsa
@@ -120,6 +120,29 @@ def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
                 break
         greedy.append([token for token in answer if token > 2])
     assert translate(model.model, rows, beam=1, penalty=0.6) == greedy
+
+
+@pytest.mark.parametrize("beam", [None, 1, 3])
+def test_a_beam_for_the_evaluation(trained, monkeypatch, beam):
+    folder, _ = trained
+    asked = []
+    generate = M2M100ForConditionalGeneration.generate
+    monkeypatch.setattr(
+        M2M100ForConditionalGeneration,
+        "generate",
+        lambda *args, **named: asked.append(named["generation_config"].num_beams) or generate(*args, **named),
+    )
+    command = ["evaluate", str(folder / "run"), "--data", str(folder / "test.en"), "--target", str(folder / "test.de")]
+    done = CliRunner().invoke(app, [*command, *([] if beam is None else ["--beam", str(beam)])])
+    assert "BLEU" in done.stdout
+    assert set(asked) == {beam or 4}
+
+
+def test_the_tokenizer_gives_back_what_it_took(trained):
+    folder, _ = trained
+    tokenizer = mtsa.load(folder / "run").run.tokenizer
+    for text in ("red dog", "Straße 7, “weiß”", "in two  spaces"):
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
 def test_the_papers_counts():

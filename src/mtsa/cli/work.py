@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtsa.inference.predictor import Predictor
 
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Of a translator: translations followed at once.")]
 
 
 def add_work(app: typer.Typer) -> None:
@@ -99,6 +100,7 @@ def evaluate(
     run: RunFolder,
     data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
     target: Annotated[str | None, typer.Option(help="Of a translator: the file with the translations.")] = None,
+    beam: Beam = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -124,9 +126,9 @@ def evaluate(
         reading = given(text_column=text_column, pair_column=pair_column, label_column=label_column, delimiter=delimiter)
         reading |= given(format=format, encoding=encoding)
         if isinstance(predictor, Translator):
-            reading |= given(target=target)
-        elif target is not None:
-            fail("--target is of translators; leave it out")
+            reading |= given(target=target, beam=beam)
+        elif target is not None or beam is not None:
+            fail("--target and --beam are of translators; leave them out")
         if isinstance(predictor, Predictor | Translator):
             reading["say"] = lambda remark: typer.echo(remark, err=True)
         with adder(None, "evaluating") as tick:
@@ -156,7 +158,7 @@ def predict(
     keep: Annotated[
         str | None, typer.Option(help='Columns of a table to repeat beside the answers, separated by commas, such as "id".')
     ] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Of a translator: translations followed at once.")] = None,
+    beam: Beam = None,
     predicates: Annotated[
         str | None, typer.Option(help='Of roles: "given" for those in the file, or words of the text, separated by commas.')
     ] = None,

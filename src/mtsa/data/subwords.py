@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteDecoder
+from tokenizers.decoders import Sequence as Decoders
+from tokenizers.decoders import Strip
 from tokenizers.models import BPE
 from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import ByteLevel
@@ -22,7 +24,7 @@ def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NFC()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = ByteDecoder()
+    tokenizer.decoder = Decoders([ByteDecoder(), Strip(" ", 1, 0)])  # the space that is put before a text goes again
     trainer = BpeTrainer(
         vocab_size=count,
         special_tokens=list(SIGNS.values()),

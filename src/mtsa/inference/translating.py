@@ -66,6 +66,7 @@ class Translator:
         data: str | Path,
         tick: Callable[[int], None] = silent,
         target: str | Path | None = None,
+        beam: int | None = None,
         say: Callable[[str], None] = lambda remark: None,
         **reading: Any,
     ) -> PartScore:
@@ -93,7 +94,7 @@ class Translator:
         part, cut = number_pairs(self.run.recipe, self.run.tokenizer, examples, training=False)
         if cut:
             say(f"{Path(data).name}: {cut:,} texts were cut after {self.run.recipe.tokens.longest} subwords")
-        return part.score(part.answers(self.model, tick))
+        return part.score(part.answers(self.model, tick, beam))
 
     def __repr__(self) -> str:
         attention = "multi-head" if self.run.recipe.swap is None else "tensorized"

@@ -51,10 +51,10 @@ class TranslationPart(Part):
         before = torch.cat([torch.full_like(ids[:, :1], subwords.END_NUMBER), ids[:, :-1]], 1)
         return {**tensors([self.rows[place] for place in places]), "decoder_input_ids": before, "labels": labels}
 
-    def answers(self, model: Any, tick: Callable[[int], None] = silent) -> list[str]:
-        """The translation of each, by beam search."""
+    def answers(self, model: Any, tick: Callable[[int], None] = silent, beam: int | None = None) -> list[str]:
+        """The translation of each, by beam search; as wide as the recipe says when `beam` is left out."""
         asked = self.recipe.translator
-        return self._joined(translate(model, self.rows, beam=asked.beam, penalty=asked.penalty, tick=tick))
+        return self._joined(translate(model, self.rows, beam=beam or asked.beam, penalty=asked.penalty, tick=tick))
 
     def quick_answers(self, model: Any) -> list[str]:
         """The translation of each, greedily: enough to follow the training."""
@@ -93,7 +93,9 @@ class SubwordInputs(Inputs):
         """Nothing is brought along."""
 
 
-def number_pairs(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Example], *, training: bool) -> tuple[Part, int]:
+def number_pairs(
+    recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Example], *, training: bool
+) -> tuple[TranslationPart, int]:
     """Pairs as numbers, and how many of their texts were cut off.
 
     Training leaves out pairs with a side that is too long: cut off, its two sides would say different things.
