@@ -1,6 +1,7 @@
 """The table of semantic roles: plan, a real unit on small files, and the page made of it."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -85,3 +86,24 @@ def test_the_command(records, places):
     assert "holds no data set of this table" in done.output
     done = runner.invoke(app, ["table", "srl", "--data", str(places.data), "--rows", "mtas"])
     assert done.exit_code == 2
+
+
+def test_conll_2005_has_a_second_test_file(tmp_path):
+    names = {"train": "train", "devel": "dev", "test.wsj": "test", "brown": "dev"}
+    for name, part in names.items():
+        for path in (corpus_files("corpus:roles")[part], corpus_files("corpus:roles")[part].with_suffix(".words")):
+            (tmp_path / f"conll05.{name}{path.suffix}").write_text(path.read_text())
+    (tmp_path / "vectors.txt").write_text("the 0.1 0.2 -0.3\n")
+    (unit,) = plan.units([], ["multi_cnn"], Places(tmp_path, tmp_path / "vectors.txt"))
+    files = {f"conll05.{name}.{ending}" for name in names for ending in ("props", "words")}
+    assert set(unit.files) == {*files, "vectors.txt"}
+    assert unit.settings["data"]["tests"] == ["conll05.brown.props"]
+    small = replace(unit.recipe.training, epochs=1)
+    unit.__dict__["recipe"] = replace(unit.recipe, training=small)  # a pass instead of twelve
+    run_units([unit], tmp_path / "records", minutes=None, say=lambda line: None, progress=no_bar)
+    found = checked(read_records(tmp_path / "records"))
+    parts = found[0]["test_evaluations"][0]["parts"]
+    assert list(parts) == ["conll05.test.wsj", "conll05.brown"]
+    assert parts["conll05.brown"]["there"] == found[0]["dev"]["there"]
+    header, _, cnn, *_ = role_rows(found)
+    assert cnn[header.index("Brown test")] == cnn[header.index("dev")] != cnn[header.index("test")]

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.training.folder import MANIFEST
-from mtsa.training.recipe import Recipe
+from mtsa.training.recipe import Recipe, without_endings
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import Progress, run_recipe
 from mtsa.training.split import Split
 
 from .units import Unit
 
-_FILES = (("data", "train"), ("data", "dev"), ("data", "test"), ("vectors", "file"), ("pretrained", "model"))
+_PARTS = ("train", "dev", "test", "tests", "train_target", "dev_target", "test_target", "tests_target")
+_FILES = (*(("data", part) for part in _PARTS), ("vectors", "file"), ("pretrained", "model"))
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class RecipeUnit(Unit):
     def settings(self) -> dict[str, Any]:
         table = tomllib.loads(to_toml(self.recipe))
         for section, key in _FILES:
-            table[section][key] = Path(table[section][key]).name
+            named = table[section][key]
+            table[section][key] = Path(named).name if isinstance(named, str) else [Path(file).name for file in named]
         return table
 
     def normal(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +48,9 @@ class RecipeUnit(Unit):
     @property
     def files(self) -> dict[str, Path]:
         data, vectors = self.recipe.data, self.recipe.vectors.file
-        return {Path(name).name: Path(name) for name in (data.train, data.dev, data.test, vectors) if name}
+        named = [data.train, data.dev, data.test, *data.tests]
+        named += [data.train_target, data.dev_target, data.test_target, *data.tests_target, vectors]
+        return {Path(name).name: Path(name) for name in named if name}
 
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         if not (folder / MANIFEST).exists():
@@ -59,6 +63,12 @@ class RecipeUnit(Unit):
             "split": sources["sha256"],
             "test_evaluations": [without_lists(metrics["test"])],
         }
+
+    def tests(self, folder: Path) -> dict[str, Any]:
+        """The figures of each test file of a finished run, by its name."""
+        metrics = read_report(folder, "metrics")
+        further = {name.removeprefix("test:"): figures for name, figures in metrics.items() if name.startswith("test:")}
+        return {without_endings(self.recipe.data.test): metrics["test"], **further}
 
     def train(self, folder: Path, progress: Progress) -> None:
         """Run the recipe to its end, or go on with it."""

@@ -102,7 +102,9 @@ def circumstances_of(table: str, records: Sequence[dict[str, Any]]) -> str:
     machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
     versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
     vectors = sorted({name for record in records for name in record["sources"] if "glove" in name})
+    counted = "1 record" if len(records) == 1 else f"{len(records)} records"
     return (
-        f"`mtsa table {table}`: {len(records)} records in `results/{table}`, {total / 3600:.1f} hours of runs "
-        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}; vectors {', '.join(vectors)}."
+        f"`mtsa table {table}`: {counted} in `results/{table}`, {total / 3600:.1f} hours of runs "
+        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}"
+        + (f"; vectors {', '.join(vectors)}." if vectors else ".")
     )

@@ -30,6 +30,7 @@ class Treebank:
     dev: str
     test: str
     format: str
+    others: tuple[str, ...] = ()  # further test files
 
 
 TREEBANKS: dict[str, Treebank] = {
@@ -42,7 +43,14 @@ TREEBANKS: dict[str, Treebank] = {
             "propbank_ewt.test.conll.gz",
             "propbank",
         ),
-        Treebank("conll05", "conll05.train.props", "conll05.devel.props", "conll05.test.wsj.props", "props"),
+        Treebank(
+            "conll05",
+            "conll05.train.props",
+            "conll05.devel.props",
+            "conll05.test.wsj.props",
+            "props",
+            ("conll05.brown.props",),
+        ),
     )
 }
 """`ewt` is PropBank on the English Web Treebank; `conll05` are the licensed files of CoNLL-2005, with .words beside them."""
@@ -89,18 +97,29 @@ class Trained(RecipeUnit):
         """The `cpu` recipe with the row's encoder."""
         settings = [f"encoder.{key}={value}" for key, value in self.kind.options]
         settings += self.places.member
-        data = {part: str((self.places.data / getattr(self.bank, part)).resolve()) for part in ("train", "dev", "test")}
+        data = {part: self._file(getattr(self.bank, part)) for part in ("train", "dev", "test")}
         return make(
             "srl.cpu",
-            data={**data, "format": self.bank.format},
+            data={**data, "tests": [self._file(name) for name in self.bank.others], "format": self.bank.format},
             encoder=self.kind.encoder,
             vectors=str(self.places.glove),
             seed=self.number,
             settings=settings,
         )
 
+    def _file(self, name: str) -> str:
+        return str((self.places.data / name).resolve())
+
+    @property
+    def files(self) -> dict[str, Path]:
+        found = super().files
+        words = [path.with_suffix(".words") for path in found.values() if path.suffix == ".props"]
+        return {**found, **{path.name: path for path in words}}
+
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         record = super().run(folder, progress)
+        if self.bank.others:
+            record["test_evaluations"][0]["parts"] = {name: without_lists(part) for name, part in self.tests(folder).items()}
         return {**record, "dev": without_lists(read_report(folder, "metrics")["dev"])}
 
 

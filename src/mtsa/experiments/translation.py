@@ -14,7 +14,7 @@ from mtsa.training.run import Progress
 from mtsa.training.split import check_there
 from mtsa.training.start import make
 
-from .recipe_units import RecipeUnit, plain_settings, read_report, without_seed
+from .recipe_units import RecipeUnit, plain_settings, read_report, without_lists, without_seed
 from .units import Unit, check_names
 
 NAME = "translation"
@@ -93,27 +93,10 @@ class Trained(RecipeUnit):
     def _file(self, name: str, language: str) -> str:
         return str((self.data / f"{name}.{language}").resolve())
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        table = super().settings
-        for key, value in table["data"].items():
-            if key.endswith("_target") and isinstance(value, str):
-                table["data"][key] = Path(value).name
-            elif key in ("tests", "tests_target"):
-                table["data"][key] = [Path(file).name for file in value]
-        return table
-
-    @property
-    def files(self) -> dict[str, Path]:
-        names = [self.bitext.train, self.bitext.dev, self.bitext.test, *self.bitext.others]
-        return {f"{name}.{side}": Path(self._file(name, side)) for name in names for side in ("en", "de")}
-
     def run(self, folder: Path, progress: Progress) -> dict[str, Any]:
         record = super().run(folder, progress)
-        metrics = read_report(folder, "metrics")
-        tests = {name.removeprefix("test:"): figures for name, figures in metrics.items() if name.startswith("test")}
-        record["test_evaluations"] = [{**metrics["test"], "parts": {self.bitext.test: tests.pop("test"), **tests}}]
-        return {**record, "dev": {key: value for key, value in metrics["dev"].items() if key != "sentence_counts"}}
+        record["test_evaluations"][0]["parts"] = self.tests(folder)
+        return {**record, "dev": without_lists(read_report(folder, "metrics")["dev"])}
 
 
 def comparable(record: dict[str, Any]) -> dict[str, Any]:
