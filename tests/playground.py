@@ -28,6 +28,7 @@ ELSEWHERE = {
     "mtsa table translation": "as above",
     "mtsa bench nli": "needs SNLI; tests/experiments",
     "mtsa bench translation": "takes minutes; tests/bench",
+    "mtsa bench srl": "takes minutes; tests/bench",
     "mtsa bench layer": "takes minutes; tests/bench",
     "mtsa bench cost": "takes minutes; tests/bench",
     "mtsa layer": "takes a minute; tests/test_cli.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 from mtsa.inference import parity
 
-from . import cost, pairs, serving, tagging, translation
+from . import cost, pairs, serving, stacks, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -37,7 +37,8 @@ def sections(records: Path) -> list[str]:
             "attack": _attack_section,
             "cost": _cost_section,
             "newcomer": _newcomer_section,
-            "translation": _encoder_section,
+            "translation": _stack_section,
+            "srl": _stack_section,
         }
         made = kinds.get(record.get("kind", ""), _section)
         sections.append(made(record, path.relative_to(records)))
@@ -90,12 +91,13 @@ def _cost_section(record: dict[str, Any], path: Path) -> str:
     )
 
 
-def _encoder_section(record: dict[str, Any], path: Path) -> str:
-    """What tensorized attention costs in the encoder of a translator."""
+def _stack_section(record: dict[str, Any], path: Path) -> str:
+    """What tensorized attention costs in the encoder of a translator, or of a tagger of roles."""
     setting = record["setting"]
-    lines = ["## The encoder of a translator\n", _circumstances(record, path)]
-    lines += [f"Training step (forward, backward) of {setting['tokens']:,} subwords, a tenth of them padding.\n"]
-    for name, text in translation.tables(record).items():
+    title, unit = ("a translator", "subwords") if record["kind"] == "translation" else ("a tagger of roles", "words")
+    lines = [f"## The encoder of {title}\n", _circumstances(record, path)]
+    lines += [f"Training step (forward, backward) of {setting['tokens']:,} {unit}, a tenth of them padding.\n"]
+    for name, text in stacks.tables(record).items():
         lines += [f"Sizes and dropout of `{name}`:\n", f"```\n{text}\n```\n"]
     return "\n".join(lines)
 

@@ -150,25 +150,45 @@ def bench_serve(
         typer.echo(line)
 
 
+StackLengths = Annotated[str | None, typer.Option("--lengths", help='Words or subwords of a sentence, such as "16,50".')]
+StackRecipes = Annotated[str | None, typer.Option("--recipes", help="Recipes whose sizes are measured, separated by commas.")]
+StackRepeats = Annotated[int, typer.Option("--repeats", min=1, help="Measured repeats of each encoder; the best counts.")]
+
+
 @bench.command("translation")
 def bench_translation(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
-    lengths: Annotated[str | None, typer.Option(help='Subwords of a sentence, such as "16,50".')] = None,
-    recipes: Annotated[str | None, typer.Option(help="Recipes whose sizes are measured, separated by commas.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each encoder; the best counts.")] = 5,
+    lengths: StackLengths = None,
+    recipes: StackRecipes = None,
+    repeats: StackRepeats = 5,
 ) -> None:
     """A training step of a translator's encoder, beside that with multi-head attention in the same run."""
-    from mtsa.bench import translation
+    _stacks("translation", out, lengths, recipes, repeats)
+
+
+@bench.command("srl")
+def bench_srl(
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+    lengths: StackLengths = None,
+    recipes: StackRecipes = None,
+    repeats: StackRepeats = 5,
+) -> None:
+    """A training step of the stack that labels roles, beside that with multi-head attention in the same run."""
+    _stacks("srl", out, lengths, recipes, repeats)
+
+
+def _stacks(task: str, out: Path, lengths: str | None, recipes: str | None, repeats: int) -> None:
+    from mtsa.bench import stacks
 
     with refusing():
-        setting = translation.Setting(repeats=repeats)
+        setting = dataclasses.replace(stacks.PRESETS[task], repeats=repeats)
         if lengths is not None:
             setting = dataclasses.replace(setting, lengths=_numbers(lengths))
         if recipes is not None:
             setting = dataclasses.replace(setting, recipes=tuple(name.strip() for name in recipes.split(",")))
-    with counter(translation.ticks(setting)) as tick:
-        record = _recorded(out / "bench-translation.json", lambda: translation.run(setting, tick))
-    for name, table in translation.tables(record).items():
+    with counter(stacks.ticks(task, setting)) as tick:
+        record = _recorded(out / f"bench-{task}.json", lambda: stacks.run(task, setting, tick))
+    for name, table in stacks.tables(record).items():
         typer.echo(f"training step of the encoder, sizes of {name}, ratio to multihead\n{table}\n")
 
 
