@@ -22,7 +22,8 @@ REMARKS = """\
 Precision / recall / F1 / complete frames in percent, by the rules of the official CoNLL-2005 evaluation, with the predicates
 given; *verbs*: predicates whose part of speech is a verb's. *finding*: F1 of the predicate finder on the dev sentences.
 *training*: from begin to end of runs that went side by side and rested at times, so a rough figure; `mtsa bench srl` times the
-steps of all stacks in one run (below). One run each; each record holds the dev curve and one evaluation on the test part; the best pass is chosen on the dev part.
+steps of all stacks in one run (below). One run each; each record holds the dev curve and one evaluation on the test part; the
+best pass is chosen on the dev part.
 
 Ours against the paper: other data (`ewt`: PropBank on the English Web Treebank, 12,518 training sentences, predicates that are
 nouns and adjectives too, in place of the news text of CoNLL-2005, whose files are licensed), so the figures do not compare;
