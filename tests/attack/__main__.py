@@ -9,12 +9,16 @@ from mtsa.files import write_json
 from mtsa.machine import circumstances
 from tests.attack.inputs import attack, readers_of
 from tests.attack.kills import WORKS, survive
+from tests.attack.models import attack_folder, attack_server
+from tests.runs import train_all
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
-    parser.add_argument("--inputs", type=int, default=5000, help="damaged files for each reader")
+    parser.add_argument(
+        "--inputs", type=int, default=5000, help="damaged files for each reader, run folders of each task, and requests"
+    )
     parser.add_argument("--kills", type=int, default=40, help="of each kind of work")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -32,6 +36,14 @@ def main():
         for reader in readers_of(folder / "files"):
             inputs.append({"name": reader.name, **attack(reader, folder / "files", asked.inputs, asked.seed)})
             print(inputs[-1], flush=True)
+        (folder / "runs").mkdir()
+        runs = train_all(folder / "runs")
+        for task, predictor in runs.items():
+            found = attack_folder(task, predictor.run.folder, folder / f"damaged-{task}", asked.inputs, asked.seed)
+            inputs.append({"name": f"run folder: {task}", **found})
+            print(inputs[-1], flush=True)
+        inputs.append({"name": "request to the server", **attack_server(runs, asked.inputs, asked.seed)})
+        print(inputs[-1], flush=True)
     record = {"kind": "attack", **circumstances(), "seed": asked.seed, "inputs": inputs, "kills": kills}
     write_json(asked.out / "bench-attack.json", record)
 

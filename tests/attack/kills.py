@@ -66,7 +66,7 @@ def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
     work.run(whole)
     longest = max(work.longest, 1.2 * (time.monotonic() - begun))  # on a busy machine everything takes longer
     expected = work.result(whole)
-    counts = {"kills": 0, "late": 0, "ends": 0, "different": 0, "lost": 0}
+    counts = {"kills": 0, "late": 0, "ends": 0, "different": 0, "lost": 0, "bytes": 0}
     number, told = 0, folder / "told.txt"
     while counts["kills"] < kills:
         own = folder / f"try-{number}"
@@ -83,9 +83,12 @@ def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
             raise AssertionError(f"{work.name}: ended with {process.exitcode}: {told.read_text()[-3000:]}")
         after = _kept(own)
         counts["late"] += bool(after) and process.exitcode == -signal.SIGKILL
-        counts["lost"] += sum(after.get(name) not in (digest, None) for name, digest in before.items())
+        lost = [name for name, kept in before.items() if after.get(name) not in (kept, None)]
         ended = work.done(own) or any(own.rglob(MANIFEST))  # a run that is whole needs its checkpoints no more
-        counts["lost"] += _newest(after) < _newest(before) and not ended
+        if _newest(after) < _newest(before) and not ended:
+            lost += [name for name in before if _step(name) == _newest(before)]
+        counts["lost"] += len(lost)
+        counts["bytes"] += sum(before[name].size for name in lost)
         if work.done(own):
             counts["ends"] += 1
             counts["different"] += work.result(own) != expected
@@ -100,19 +103,33 @@ def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
     return counts
 
 
-def _kept(folder: Path) -> dict[str, str]:
-    """The digests of all files in whole checkpoints, by name."""
+@dataclass(frozen=True)
+class Kept:
+    """A file of a checkpoint, as it was."""
+
+    digest: str
+    size: int
+
+
+def _kept(folder: Path) -> dict[str, Kept]:
+    """All files in whole checkpoints, by name."""
     found = {}
     for place in folder.rglob("checkpoint-*"):
         if place.name.removeprefix("checkpoint-").isdecimal():
             for path in sorted(place.iterdir()):
-                found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+                raw = path.read_bytes()
+                found[str(path.relative_to(folder))] = Kept(hashlib.sha256(raw).hexdigest(), len(raw))
     return found
 
 
-def _newest(kept: dict[str, str]) -> int:
+def _step(name: str) -> int:
+    """The step of the checkpoint that a file is in."""
+    return int(name.split("checkpoint-")[1].split("/")[0])
+
+
+def _newest(kept: dict[str, Kept]) -> int:
     """The step of the newest checkpoint; -1 where there is none."""
-    return max((int(name.split("checkpoint-")[1].split("/")[0]) for name in kept), default=-1)
+    return max(map(_step, kept), default=-1)
 
 
 def _weights(folder: Path) -> bytes:

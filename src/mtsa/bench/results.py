@@ -121,20 +121,20 @@ def _attack_section(record: dict[str, Any], path: Path) -> str:
     inputs, kills = record["inputs"], record["kills"]
     files = [[row["name"], f"{row['tried']:,}", f"{row['refused']:,}", f"{row['read']:,}"] for row in inputs]
     total = [f"{sum(row[key] for row in inputs):,}" for key in ("tried", "refused", "read")]
-    work = [[row["name"], *(str(row[key]) for key in ("kills", "late", "ends", "different", "lost"))] for row in kills]
+    work = [[row["name"], *(str(row[key]) for key in ("kills", "late", "ends", "different", "bytes"))] for row in kills]
     header = [
         "work",
         "kills",
         "with a checkpoint by then",
         "brought to an end",
         "with another result",
-        "files of checkpoints lost",
+        "bytes of checkpoints lost",
     ]
     return "\n".join(
         [
             "## Attack: damaged files and kills\n",
             _circumstances(record, path),
-            "Damaged files to each reader: refused in one sentence, or read all the same; nothing else came of them.\n",
+            "Damaged files to each reader, and damaged requests: refused in one sentence, or read all the same.\n",
             f"```\n{aligned(['reader', 'tried', 'refused', 'read'], [*files, ['all', *total]])}\n```\n",
             "Work killed (SIGKILL) at random moments and gone on with, until it ended:\n",
             f"```\n{aligned(header, work)}\n```\n",
