@@ -1,4 +1,4 @@
-"""Unknown names are answered with the nearest known one."""
+"""Words for messages: unknown names are answered with the nearest known one, and numbers have their noun."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if near:
         return f'did you mean "{near[0]}"?'
     return f"it must be one of {', '.join(known)}" if known else "there are none"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: 1 text, 2,000 texts."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from mtsa import masks
+from mtsa import MultiMaskAttention, masks
 from mtsa.attention.mask_choice import HeadMasks
 from mtsa.attention.masks import Block
 from tests import cases, oracle
@@ -106,6 +106,17 @@ def test_a_users_own_mask_works_everywhere(backend, length):
 def test_a_mask_without_a_rule_says_what_to_define():
     with pytest.raises(TypeError, match=r"Mask must define allowed\(query, key\)"):
         masks.Mask().allowed(torch.arange(2), torch.arange(2))
+
+
+class _Number(masks.Mask):
+    def allowed(self, query, key):
+        return (query - key).float()
+
+
+@pytest.mark.parametrize("given", [_Number(), [_Number(), masks.Forward()]])
+def test_a_mask_must_answer_with_true_and_false(given):
+    with pytest.raises(TypeError, match=r"_Number\.allowed gives a tensor of torch\.float32; it must be a bool tensor"):
+        MultiMaskAttention(8, 2, masks=given)
 
 
 def test_draw_shows_one_row_per_query():

@@ -84,6 +84,7 @@ WRONG = {
     "wrong encoding": ("a.csv", b"text,label\nok,x\ncaf\xe9,y\n", {}, "line 3: byte 0xe9 is not utf-8; .*--encoding cp1252"),
     "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'encoding "utf8x" is unknown'),
     "utf-16": ("a.csv", "text,label\na,x\n".encode("utf-16-le"), {}, "NUL"),
+    "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: it holds a NUL character; is this a text file"),
     "empty file": ("a.csv", "", {}, "holds no examples"),
     "header alone": ("a.csv", "text,label\n", {}, "holds no examples"),
     "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),
@@ -104,6 +105,11 @@ WRONG = {
     "tree label": ("a", "(9 a)\n", {"format": "sst"}, 'line 1: "9" is no label'),
     "text after tree": ("a", "(2 a) b\n", {"format": "sst"}, "line 1: this is no tree"),
 }
+
+
+def test_a_folder_is_called_one(tmp_path):
+    with pytest.raises(InputError, match="is a folder; name a file"):
+        readers.read(tmp_path, Layout())
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -6,6 +6,7 @@ import torch
 from mtsa.encoders import build_encoder, encoder_names, find_encoder
 from mtsa.encoders.biblosa import block_length
 from mtsa.encoders.multihead import sinusoid
+from mtsa.encoders.registry import register
 from mtsa.masks import NoSelf, Window
 
 SMALL = {
@@ -332,3 +333,14 @@ def test_options_reach_the_attention_of_a_stack():
         assert layer.attention.attention_dropout == 0.3
     plain = build_encoder("stacked_multihead", WIDTH, **SMALL["stacked_multihead"], attention_dropout=0.3)
     assert {layer.attention.dropout for layer in plain.layers} == {0.3}
+
+
+def test_a_name_is_one_encoders_but_a_class_may_be_defined_again():
+    entry = find_encoder("bilstm")
+    register("bilstm")(
+        type("BiLstmEncoder", (entry.build,), {"__module__": entry.build.__module__, "__qualname__": entry.build.__qualname__})
+    )
+    register("bilstm")(entry.build)
+    assert find_encoder("bilstm") == entry
+    with pytest.raises(ValueError, match='encoder "bilstm" is there already .* choose another name'):
+        register("bilstm")(find_encoder("bigru").build)

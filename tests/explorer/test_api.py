@@ -114,7 +114,7 @@ def test_facts_and_health(client, runs):
         ({"questions": [{"text": "a", "texd": "b"}]}, 'question 1: "texd" is unknown'),
         ({"questions": ["a"]}, "question 1 must be an object"),
         ({}, '"questions" is missing'),
-        ([], "the body must be an object"),
+        ([], "the body must be an object; /openapi.json"),
         ({"questions": [{"text": "a \ud800"}]}, "must be a text of whole characters"),
     ],
 )

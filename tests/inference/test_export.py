@@ -20,17 +20,23 @@ def call(*arguments):
     return CliRunner().invoke(app, ["export", *map(str, arguments)])
 
 
+def ran(folder, *texts):
+    """run.py, where mtsa cannot be imported."""
+    command = [sys.executable, "-c", WITHOUT, str(folder / "run.py"), *texts]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
 def script(folder, *texts):
-    """What run.py prints, where mtsa cannot be imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(folder / "run.py"), *texts],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    """The lines that run.py prints."""
+    done = ran(folder, *texts)
     assert done.returncode == 0, done.stderr
-    return [ast.literal_eval(line) for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
+
+
+def helps(folder, *texts):
+    """Whether run.py says how it is used, and nothing else."""
+    done = ran(folder, *texts)
+    return done.returncode == 1 and done.stderr.count("\n") == 1 and "python run.py" in done.stderr
 
 
 def check_report(report):
@@ -52,9 +58,13 @@ def test_a_classifier_as_onnx_with_int8(runs, tmp_path):
     assert report["texts"]["accuracy"]["model"] == report["texts"]["accuracy"]["export"]
     assert report["int8"]["apart"] > report["texts"]["apart"]
     assert set(report["bytes"]) == {"model.onnx", "model.int8.onnx"}
+    assert max(row["apart"] for row in report["int8 lengths"]) > max(row["apart"] for row in report["lengths"])
+    assert f"model.int8.onnx: {report['bytes']['model.int8.onnx'] / 1e6:.1f} MB" in done.output
     asked = ["there is a small red apple here", "", "pear " * 600]
     for found, wanted in zip(script(out, *asked), predictor.predict(asked), strict=True):
-        assert found == pytest.approx(wanted.probabilities, abs=1e-5)
+        assert ast.literal_eval(found) == pytest.approx(wanted.probabilities, abs=1e-5)
+    assert script(out, "--int8", asked[0]) != script(out, asked[0])
+    assert helps(out)
     again = call(predictor.run.folder, "--out", out)
     assert again.exit_code == 2
     assert "is there already" in again.output
@@ -66,7 +76,12 @@ def test_a_tagger_for_torch(runs, tmp_path):
     assert done.exit_code == 0, done.output
     check_report(json.loads((out / "parity.json").read_text()))
     asked = ["the old red dog", "Anna met Bob in Paris ."]
-    assert script(out, *asked) == [list(one.tags) for one in predictor.predict([text.split() for text in asked])]
+    found = [[pair.rsplit("/", 1) for pair in line.split()] for line in script(out, *asked)]
+    assert [[word for word, _ in pairs] for pairs in found] == [text.split() for text in asked]
+    wanted = [list(one.tags) for one in predictor.predict([text.split() for text in asked])]
+    assert [[tag for _, tag in pairs] for pairs in found] == wanted
+    assert script(out, "") == [""]
+    assert helps(out)
 
 
 @pytest.mark.slow
@@ -79,7 +94,10 @@ def test_pairs(runs, tmp_path, form):
     check_report(report)
     assert report["texts"]["same labels"] == report["texts"]["texts"]
     (found,) = script(out, "A dog runs .", "An animal moves .")
-    assert found == pytest.approx(predictor.predict([("A dog runs .", "An animal moves .")])[0].probabilities, abs=1e-5)
+    assert helps(out, "one text")
+    assert ast.literal_eval(found) == pytest.approx(
+        predictor.predict([("A dog runs .", "An animal moves .")])[0].probabilities, abs=1e-5
+    )
 
 
 @pytest.mark.slow
@@ -91,9 +109,13 @@ def test_roles_as_onnx(runs, tmp_path):
     assert done.exit_code == 0, done.output
     check_report(json.loads((out / "parity.json").read_text()))
     text = "The committee approved the plan after a long debate ."
-    (found,) = script(out, text)
     (wanted,) = predictor.predict([text.split()])
-    assert [(place, tuple(to_spans(tags))) for place, tags in found] == [(f.predicate, f.spans) for f in wanted.frames]
+    found = []
+    for line in script(out, text):
+        predicate, *pairs = line.split()
+        found.append((predicate, tuple(to_spans([pair.rsplit("/", 1)[1] for pair in pairs]))))
+    assert found == [(f"{text.split()[frame.predicate]}:", frame.spans) for frame in wanted.frames]
+    assert script(out, "") == []
 
 
 def test_what_cannot_be_exported(runs, tmp_path):
@@ -104,11 +126,25 @@ def test_what_cannot_be_exported(runs, tmp_path):
         ((runs["translation"].run.folder, "--out", tmp_path / "a"), "a translator cannot be exported"),
         ((runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"), "--check is for classifiers"),
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
+        ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
+        ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; name another folder"),
+        ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, no run folder"),
     ):
         done = call(*arguments)
         assert done.exit_code == 2, (arguments, done.output)
         assert message in done.output
-        assert not (tmp_path / "a").exists()
+        assert not list(tmp_path.glob("a*"))
+
+
+def test_an_export_that_fails_leaves_nothing(runs, tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mtsa.inference.parity.opposed_gaps", broken)
+    done = call(runs["classification"].run.folder, "--out", tmp_path / "a", "--to", "torch")
+    assert done.exit_code == 2
+    assert "No space left" in done.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_viterbi_of_the_script_is_ours(runs, tmp_path):

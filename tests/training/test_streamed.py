@@ -125,6 +125,7 @@ def test_every_task_trains_from_shards(tmp_path):
         )
         assert done.exit_code == 0, done.output
         assert "shards; train with: mtsa train" in done.output
+        assert ("--dev FILE --text-column a --pair-column b" in done.output) is (task in ("pair", "similarity"))
         assert len(list((tmp_path / f"{task}-s").glob("shard-*"))) > 1
         columns = {"text_column": "a", "pair_column": "b"} if task in ("pair", "similarity") else {}
         dev = dict(zip(("dev", "dev_target"), map(str, files), strict=False))

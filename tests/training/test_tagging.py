@@ -154,7 +154,7 @@ def test_long_training_sentences_are_cut_and_their_late_predicates_left_out(tmp_
     assert max(prepared.parts["train"].lengths) == 2
     assert len(prepared.parts["dev"]) == 12
     assert max(prepared.parts["dev"].lengths) == 3
-    assert "train: 4 texts were cut after 2 words" in prepared.remarks
+    assert "train: 4 texts cut after 2 words" in prepared.remarks
     assert prepared.parts["train"].batch([0])["found"].tolist() == [[1, 1]]
 
 

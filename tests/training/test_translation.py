@@ -322,10 +322,10 @@ def test_long_lines_are_cut_and_told(trained, tmp_path):
     folder, _ = trained
     (tmp_path / "a.en").write_text("red dog\n" + "old " * 2000 + "\n")
     done = CliRunner().invoke(app, ["predict", str(folder / "run"), str(tmp_path / "a.en")])
-    assert "1 texts were cut after" in done.stderr
+    assert "1 text cut after" in done.stderr
     (tmp_path / "a.de").write_text("a\nb\n")
     command = ["evaluate", str(folder / "run"), "--data", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
-    assert "1 texts were cut after" in CliRunner().invoke(app, command).stderr
+    assert "1 text cut after" in CliRunner().invoke(app, command).stderr
 
 
 def test_a_batch_counts_the_longer_side(tmp_path):

@@ -129,6 +129,6 @@ def test_translations_are_written_as_the_ending_says(runs, tmp_path, ending):
 def test_what_is_left_out_or_named_twice_is_told(tmp_path):
     recipe = small(tmp_path, **{"tokens.longest": 3})
     (remark,) = [line for line in prepare(recipe, read_split(recipe)).remarks if line.startswith("train:")]
-    assert remark.endswith("pairs with a side of more than 3 subwords are left out (tokens.longest)")
+    assert remark.endswith("pairs with a side of more than 3 subwords left out (tokens.longest)")
     with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is named as the text and as its translation"):
         mtsa.train(task="translation", train=[str(tmp_path / "train.en")] * 2, out=tmp_path / "run")

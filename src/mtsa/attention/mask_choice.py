@@ -141,6 +141,7 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
         TypeError: a value that is no mask.
     """
     if isinstance(masks, Mask):
+        _check_answer(masks)
         return (masks,) * heads
     rules: tuple[Mask, ...]
     if isinstance(masks, str):
@@ -159,9 +160,20 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
     for rule in rules:
         if not isinstance(rule, Mask):
             raise TypeError(f"masks holds {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
+        _check_answer(rule)
     if len(rules) != heads:
         raise ValueError(f"masks name {len(rules)} heads, but there are {heads}; give {HEADS_HINT}")
     return rules
+
+
+def _check_answer(rule: Mask) -> None:
+    """See that a mask from outside answers with true and false."""
+    if type(rule).__module__ == Mask.__module__:
+        return
+    found = rule.allowed(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+    if not isinstance(found, Tensor) or found.dtype is not torch.bool:
+        what = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        raise TypeError(f"{type(rule).__name__}.allowed gives {what}; it must be a bool tensor, true where a query may look")
 
 
 def parse(spec: str) -> tuple[Mask, ...]:

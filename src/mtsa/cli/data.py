@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtsa.names import counted
+
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import bar, fail, refusing
 
@@ -84,9 +86,10 @@ def shard(
     for line in remarks:
         typer.echo(line)
     asked = f"--task {task} --dev A.en A.de" if recipe.translated else f"--task {task} --dev FILE"
-    typer.echo(
-        f"{out}: {len(shards):,} examples in {len(shards.counts):,} shards; train with: mtsa train --train {out} {asked}"
-    )
+    columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
+    asked += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
+    dealt = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
+    typer.echo(f"{out}: {dealt}; train with: mtsa train --train {out} {asked}")
 
 
 def _see_count(files: list[Path], task: str) -> None:

@@ -12,7 +12,7 @@ from .shell import fail, refusing
 
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not be there.")],
     to: Annotated[str, typer.Option(help="onnx or torch.")] = "onnx",
     check: Annotated[str | None, typer.Option(help="Texts to compare answers and speed on; of sentence models.")] = None,
     most: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1000,
@@ -21,7 +21,7 @@ def export(
     """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
     from mtsa.files import write_json
     from mtsa.inference import parity
-    from mtsa.inference.export import FORMS, quantized
+    from mtsa.inference.export import FILES, FORMS, parts_of, quantized, whole_folder
     from mtsa.inference.export import export as write
     from mtsa.inference.opening import open_predictor
     from mtsa.inference.predictor import Predictor
@@ -39,23 +39,29 @@ def export(
             fail("onnx needs packages that are not installed; install them with: pip install 'mtsa[export]'")
     with refusing():
         predictor = open_predictor(run)
-        if check is not None and not isinstance(predictor, Predictor):
-            fail("--check is for classifiers and pair models; leave it out")
-        parts = write(predictor, to, out)
-        graph = parity.open_graph(out, to)
-        report: dict[str, Any] = {
-            **parity.report_head(predictor, to),
-            "lengths": parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor)),
-            "opposed gaps": parity.opposed_gaps(to, out),
-        }
-        if isinstance(predictor, Predictor) and check is not None:
-            report["texts"] = parity.on_texts(predictor, parts, graph, check, most)
-        if int8:
-            small = quantized(out)
-            report["bytes"] = {path.name: path.stat().st_size for path in (out / "model.onnx", small)}
-            if isinstance(predictor, Predictor) and check is not None:
-                report["int8"] = parity.on_texts(predictor, parts, parity.open_graph(out, to, small.name), check, most)
-        write_json(out / "parity.json", report)
+        parts = parts_of(predictor)
+        texts = []
+        if check is not None:
+            if not isinstance(predictor, Predictor):
+                fail("--check is for classifiers and pair models; leave it out")
+            texts = parity.texts_of(predictor, check, most)
+        with whole_folder(out) as folder:
+            write(parts, predictor, to, folder)
+            report = parity.report_head(predictor, to)
+
+            def compare(file: str, lengths: str, answers: str) -> None:
+                graph = parity.open_graph(folder, to, file)
+                report[lengths] = parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor))
+                if isinstance(predictor, Predictor) and check is not None:
+                    report[answers] = parity.on_texts(predictor, parts, graph, texts, check)
+
+            compare(FILES[to], "lengths", "texts")
+            report["opposed gaps"] = parity.opposed_gaps(to, folder)
+            if int8:
+                small = quantized(folder)
+                report["bytes"] = {path.name: path.stat().st_size for path in (folder / FILES[to], small)}
+                compare(small.name, "int8 lengths", "int8")
+            write_json(folder / "parity.json", report)
     for line in parity.lines(report):
         typer.echo(line)
     worst = max(report["opposed gaps"]["export"], *(row["apart"] for row in report["lengths"]))

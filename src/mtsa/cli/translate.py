@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mtsa.names import counted
+
 from .inputs import exists, looks_like_file, standard_lines
 from .shell import adder, fail
 
@@ -41,7 +43,9 @@ def translate(translator: Translator, source: str, out: Path | None, beam: int |
             _write(out, zip(texts, found, strict=True))
     if translator.cut:
         longest = translator.run.recipe.tokens.longest
-        typer.echo(f"{translator.cut:,} texts were cut after {longest} subwords; split them into sentences", err=True)
+        typer.echo(
+            f"{counted(translator.cut, 'text')} cut after {longest} subwords; split long texts into sentences", err=True
+        )
 
 
 def _texts(translator: Translator, source: str, encoding: str) -> Iterator[str]:

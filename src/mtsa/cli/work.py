@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtsa.names import counted
+
 from .answers import kept_columns, writer
 from .inputs import STDIN, check_apart, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
@@ -203,9 +205,9 @@ def predict(
                 write(example, prediction, next(kept))
                 count += 1
         if out is not None:
-            typer.echo(f"{out}: {count:,} answers", err=True)
+            typer.echo(f"{out}: {counted(count, 'answer')}", err=True)
         if predictor.cut:
-            typer.echo(f"{predictor.cut:,} texts were cut after {predictor.run.recipe.tokens.longest} words", err=True)
+            typer.echo(f"{counted(predictor.cut, 'text')} cut after {predictor.run.recipe.tokens.longest} words", err=True)
 
 
 def embed(
@@ -234,7 +236,7 @@ def embed(
             for vectors in predictor.embed_stream(texts, tick):
                 write(vectors)
                 count += len(vectors)
-    typer.echo(f"{out}: {count:,} vectors of {predictor.width}", err=True)
+    typer.echo(f"{out}: {counted(count, 'vector')} of {predictor.width}", err=True)
 
 
 def _without_tab(text: str) -> str:

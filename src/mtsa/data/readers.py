@@ -33,6 +33,8 @@ def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
     if format == "auto" and paired and not layout.pair_column:
         format = "nli"  # its columns have names of their own
     if format == "auto":
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file")
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
                 f"{path}: cannot tell the format from its ending; give --format ({', '.join((*TABLES, *_OFFICIAL))}), "

@@ -38,8 +38,6 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
                 text = text.removeprefix("\ufeff")
             if len(text) > LONGEST:
                 raise _too_long(path, number)
-            if "\0" in text:
-                raise at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
             yield number, text
 
 
@@ -62,6 +60,8 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     """
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{path} is UTF-16 text, as spreadsheets save it; save it as UTF-8")
+    if b"\0" in raw:
+        raise at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:

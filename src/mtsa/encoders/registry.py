@@ -35,14 +35,24 @@ class Entry:
 
 
 def register(name: str) -> Callable[[E], E]:
-    """Class decorator: make an encoder known under a name."""
+    """Class decorator: make an encoder known under a name; a class that is defined again takes its own place.
+
+    Raises:
+        ValueError: the name is another encoder's.
+    """
 
     def add(build: E) -> E:
-        assert name not in _ENCODERS, name
+        there = _ENCODERS.get(name)
+        if there is not None and _place(there.build) != _place(build):
+            raise ValueError(f'encoder "{name}" is there already ({_place(there.build)}); choose another name')
         _ENCODERS[name] = Entry(name, build)
         return build
 
     return add
+
+
+def _place(build: type[Encoder]) -> str:
+    return f"{build.__module__}.{build.__qualname__}"
 
 
 def encoder_names() -> list[str]:

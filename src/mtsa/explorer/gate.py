@@ -42,7 +42,9 @@ class Gate:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
-            await refuse(send, 400, f"this server is asked for as {' or '.join(self.hosts)}, not by another name")
+            await refuse(
+                send, 400, f"this server is asked for as {' or '.join(dict.fromkeys(self.hosts))}, not by another name"
+            )
             return
         called = scope["method"] == "POST" and scope["path"].startswith("/api/")
         if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":

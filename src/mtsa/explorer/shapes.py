@@ -157,6 +157,7 @@ def what_is_wrong(error: dict[str, Any]) -> str:
     if path:
         number = f"question {path[1] + 1}: " if len(path) > 1 and path[0] == "questions" and isinstance(path[1], int) else ""
         place = f'{number}"{str(path[-1])[:60]}"' if not number or len(path) > 2 else number.removesuffix(": ")
+    an_object = 'must be an object, such as {"text": "..."}' if path else "must be an object; /openapi.json says of what form"
     told = {
         "missing": "is missing",
         "extra_forbidden": "is unknown; /openapi.json says what there is",
@@ -169,7 +170,7 @@ def what_is_wrong(error: dict[str, Any]) -> str:
         "list_type": "must be a list",
         "greater_than_equal": f"must be at least {context.get('ge')}",
         "less_than_equal": f"must be at most {context.get('le')}",
-        "model_attributes_type": 'must be an object, such as {"text": "..."}',
-        "model_type": 'must be an object, such as {"text": "..."}',
+        "model_attributes_type": an_object,
+        "model_type": an_object,
     }
     return f"{place} {told.get(kind, 'is not as it should be: ' + error['msg'][:100])}"

@@ -34,9 +34,10 @@ FORMS = ("onnx", "torch")
 FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
 _MOST = 100_000  # sentences of a batch, words of a sentence
 
+_INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
 _ONNX = '''import onnxruntime
 
-SESSION = onnxruntime.InferenceSession(str(HERE / "model.onnx"))
+SESSION = onnxruntime.InferenceSession(str(HERE / ("model.int8.onnx" if "--int8" in sys.argv else "model.onnx")))
 
 
 def MODEL(*arrays):
@@ -109,23 +110,39 @@ def parts_of(predictor: AnyPredictor) -> Parts:
     return Parts(Whole(model, inputs), outputs, about, "tags.py")
 
 
-def export(predictor: AnyPredictor, form: str, folder: Path) -> Parts:
-    """Write an export: the graph, the tokeniser, what the labels are called, and a script that runs it.
-
-    Args:
-        predictor: an opened run.
-        form: onnx or torch.
-        folder: where to; it must not exist, and is whole when it does.
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` to write to; it takes its name when the block ends without an error, and is gone otherwise.
 
     Raises:
-        InputError: a model that cannot be exported, or a folder that is there.
+        InputError: a folder that is there and not empty, or cannot be made.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already; name another with --out")
-    parts = parts_of(predictor)
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+    try:
+        yield partial
+        if folder.exists():
+            folder.rmdir()
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def export(parts: Parts, predictor: AnyPredictor, form: str, folder: Path) -> None:
+    """Write an export: the graph, the tokeniser, what the labels are called, and a script that runs it.
+
+    Args:
+        parts: what is exported.
+        predictor: the opened run it is of.
+        form: onnx or torch.
+        folder: where to.
+    """
     program = traced(parts)
     if form == "onnx":
         with silence():
@@ -133,20 +150,17 @@ def export(predictor: AnyPredictor, form: str, folder: Path) -> Parts:
                 program, input_names=list(parts.whole.inputs), output_names=list(parts.outputs), dynamo=True
             )
             assert made is not None
-            made.save(partial / FILES[form])
+            made.save(folder / FILES[form])
     else:
-        torch.export.save(program, partial / FILES[form])
+        torch.export.save(program, folder / FILES[form])
     tokenizer = Tokenizer.from_str(predictor.run.tokenizer.to_str())
     if parts.script == "sentences.py" and predictor.run.recipe.tokens.longest:
         tokenizer.enable_truncation(predictor.run.recipe.tokens.longest)
-    write_text(partial / "tokenizer.json", tokenizer.to_str())
-    write_json(partial / "about.json", parts.about)
+    write_text(folder / "tokenizer.json", tokenizer.to_str())
+    write_json(folder / "about.json", parts.about)
     script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
-    write_text(partial / "run.py", script.replace("#MODEL#", _ONNX if form == "onnx" else _TORCH))
-    if folder.exists():
-        folder.rmdir()
-    partial.rename(folder)
-    return parts
+    script = script.replace("#MODEL#", _ONNX if form == "onnx" else _TORCH).replace("#INT8#", _INT8 if form == "onnx" else "")
+    write_text(folder / "run.py", script)
 
 
 @torch.no_grad()

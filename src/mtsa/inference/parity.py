@@ -5,7 +5,6 @@ Letters: B batch, N tokens.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -134,15 +133,16 @@ def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
     return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
 
 
-def on_texts(predictor: Predictor, parts: Parts, graph: Graph, data: str, most: int) -> dict[str, Any]:
+def on_texts(predictor: Predictor, parts: Parts, graph: Graph, examples: Sequence[Example], data: str) -> dict[str, Any]:
     """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
 
-    Raises:
-        InputError: bad data.
+    Args:
+        predictor: the model.
+        parts: what was exported of it.
+        graph: its export.
+        examples: the texts, with their labels where they have some.
+        data: the file they are of.
     """
-    examples = _examples(predictor, data)[:most]
-    if not examples:
-        raise InputError(f"{data} holds no texts")
     asked: list[Any] = [one.text if one.pair is None else (one.text, one.pair) for one in examples]
     part = predictor.part(asked)
     lengths = [max(map(len, both)) for both in zip(part.rows, part.pairs or part.rows, strict=True)]
@@ -167,13 +167,20 @@ def on_texts(predictor: Predictor, parts: Parts, graph: Graph, data: str, most: 
     return report
 
 
-def _examples(predictor: Predictor, data: str) -> list[Example]:
-    """With their labels, where there are some."""
+def texts_of(predictor: Predictor, data: str, most: int) -> list[Example]:
+    """The first texts of a file, with their labels where there are some.
+
+    Raises:
+        InputError: bad data.
+    """
     path, layout = predictor.source(data)
     try:
-        return readers.read(path, layout, number=not predictor.labels, paired=predictor.run.recipe.paired).items
+        found = readers.read(path, layout, number=not predictor.labels, paired=predictor.run.recipe.paired).items
     except InputError:
-        return list(predictor.examples(data))
+        found = list(predictor.examples(data))
+    if not found:
+        raise InputError(f"{data} holds no texts")
+    return found[:most]
 
 
 def _fed(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None, batch: Sequence[int]) -> list[Any]:
@@ -203,12 +210,17 @@ def lines(report: dict[str, Any]) -> list[str]:
     told = ["length  largest difference"]
     told += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
     gaps = report["opposed gaps"]
-    told.append(f"opposed gaps: {gaps['export']:.1e} from the definition (this package: {gaps['package']:.1e})")
+    told.append(
+        f"attention by itself where its factors underflow (opposed gaps): {gaps['export']:.1e} from the definition "
+        f"(this package: {gaps['package']:.1e})"
+    )
     for name in ("texts", "int8"):
         if name in report:
             told += _text_lines(report[name], "" if name == "texts" else "int8: ")
+    if "int8 lengths" in report:
+        told.append(f"int8: largest difference at these lengths {max(row['apart'] for row in report['int8 lengths']):.1e}")
     if "bytes" in report:
-        told.append("bytes: " + json.dumps(report["bytes"]))
+        told.append(", ".join(f"{name}: {size / 1e6:.1f} MB" for name, size in report["bytes"].items()))
     return told
 
 

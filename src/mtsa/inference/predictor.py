@@ -17,6 +17,7 @@ from mtsa.data.examples import Example, Layout
 from mtsa.data.source import InputError, at, lines
 from mtsa.models.answers import sentence_vectors
 from mtsa.models.sentence import SentenceModel
+from mtsa.names import counted
 from mtsa.training.folder import Run, open_run
 from mtsa.training.parts import SentencePart
 from mtsa.training.prepare import kind_of
@@ -128,7 +129,7 @@ class Predictor:
         self._check_labels(path, examples.items)
         part, cut_off = kind_of(recipe).number(recipe, self.run.tokenizer, self.labels, examples.items, training=False)
         if cut_off:
-            say(f"{path.name}: {cut_off:,} texts were cut after {recipe.tokens.longest} words")
+            say(f"{path.name}: {counted(cut_off, 'text')} cut after {recipe.tokens.longest} words")
         return part.score(part.answers(self.model, tick))
 
     def examples(self, data: str | Path, **reading: Any) -> Iterator[Example]:

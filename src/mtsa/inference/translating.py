@@ -15,6 +15,7 @@ from mtsa.data.parallel import read_parallel
 from mtsa.data.source import InputError, lines
 from mtsa.models.answers import silent
 from mtsa.models.translator import translate
+from mtsa.names import counted
 from mtsa.training.folder import Run
 from mtsa.training.score import PartScore
 from mtsa.training.split import read_examples
@@ -93,7 +94,7 @@ class Translator:
                 say(remark)
         part, cut = number_pairs(self.run.recipe, self.run.tokenizer, examples, training=False)
         if cut:
-            say(f"{Path(data).name}: {cut:,} texts were cut after {self.run.recipe.tokens.longest} subwords")
+            say(f"{Path(data).name}: {counted(cut, 'text')} cut after {self.run.recipe.tokens.longest} subwords")
         return part.score(part.answers(self.model, tick, beam))
 
     def __repr__(self) -> str:

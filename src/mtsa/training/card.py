@@ -59,6 +59,8 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         *_use(recipe, title),
         "```",
         "",
+        "`transformers` loads the folder after `import mtsa.hub`.",
+        "",
         "## Training",
         "",
         f"Examples: {trained}. Weights: {record['parameters']['all']:,}, of words {record['parameters']['words']:,}.",
@@ -106,4 +108,4 @@ def _listed(labels: list[str]) -> str:
 
 def _use(recipe: Recipe, folder: str) -> list[str]:
     asked = '("A text .", "Another .")' if recipe.paired else '"A text ."'
-    return ["import mtsa", "", f"model = mtsa.load({folder!r})", f"answer = model.predict([{asked}])[0]"]
+    return ["import mtsa", "", f"model = mtsa.load({folder!r})  # the folder", f"answer = model.predict([{asked}])[0]"]

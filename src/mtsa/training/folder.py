@@ -124,6 +124,8 @@ def check_run(folder: Path) -> None:
     Raises:
         InputError: as `open_run`.
     """
+    if folder.is_file():
+        raise InputError(f"{folder} is a file, no run folder")
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such run folder; train one with: mtsa train --out {folder} ...")
     path = folder / MANIFEST

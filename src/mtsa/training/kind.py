@@ -10,6 +10,8 @@ from typing import Any
 from tokenizers import Tokenizer
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mtsa.names import counted
+
 from .inputs import Inputs
 from .parts import Part
 from .recipe import Recipe
@@ -55,7 +57,7 @@ class Kind(ABC):
 
     def cut_off(self, recipe: Recipe, count: int, *, training: bool) -> str:
         """What to say of texts that were too long."""
-        return f"{count:,} texts were cut after {recipe.tokens.longest} words"
+        return f"{counted(count, 'text')} cut after {recipe.tokens.longest} words"
 
     def more_files(self, recipe: Recipe, folder: Path) -> list[str]:
         """Write what `transformers` wants beside the model; the names of the files."""

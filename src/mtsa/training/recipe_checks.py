@@ -16,6 +16,8 @@ from mtsa.names import nearest
 
 from .recipe import OPTIMIZERS, SCHEDULES, SPREADS, Model, Pretrained, Recipe, Translator, Vectors
 
+_OWN = "(one of your own is registered first, in Python)"
+
 
 def check_names(recipe: Recipe, source: str) -> None:
     """See that what a recipe names exists.
@@ -24,12 +26,13 @@ def check_names(recipe: Recipe, source: str) -> None:
         InputError: an unknown task, encoder, option or other name, answered with the nearest one.
     """
     choices = (
-        ("task", recipe.task, tuple(TASKS)),
         ("model.pooling", recipe.model.pooling, POOLINGS),
         ("training.optimizer", recipe.training.optimizer, OPTIMIZERS),
         ("training.schedule", recipe.training.schedule, SCHEDULES),
         ("training.spread", recipe.training.spread, SPREADS),
     )
+    if recipe.task not in TASKS:
+        raise InputError(f'{source}: task is "{recipe.task}"; {nearest(recipe.task, TASKS)} {_OWN}')
     for place, value, known in choices:
         if value not in known:
             raise InputError(f'{source}: {place} is "{value}"; {nearest(value, known)}')
@@ -182,7 +185,7 @@ def _check_encoder(recipe: Recipe, source: str) -> None:
     try:
         options = find_encoder(name).options
     except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+        raise InputError(f"{source}: {error} {_OWN}") from None
     for key, value in recipe.encoder_options.items():
         if key not in options:
             raise InputError(f'{source}: encoder "{name}" has no option "{key}"; {nearest(key, options)}')

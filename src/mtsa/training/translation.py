@@ -18,6 +18,7 @@ from mtsa.data.examples import Example
 from mtsa.data.source import InputError
 from mtsa.models.answers import silent
 from mtsa.models.translator import IGNORED, build_translator, generation, translate, translator_class, translator_config
+from mtsa.names import counted
 from mtsa.scoring.bleu import score_translations
 
 from .inputs import Inputs
@@ -150,8 +151,8 @@ class Translation(Kind):
     def cut_off(self, recipe: Recipe, count: int, *, training: bool) -> str:
         limit = recipe.tokens.longest
         if training:
-            return f"{count:,} pairs with a side of more than {limit} subwords are left out (tokens.longest)"
-        return f"{count:,} texts were cut after {limit} subwords"
+            return f"{counted(count, 'pair')} with a side of more than {limit} subwords left out (tokens.longest)"
+        return f"{counted(count, 'text')} cut after {limit} subwords"
 
     def more_files(self, recipe: Recipe, folder: Path) -> list[str]:
         asked = recipe.translator
