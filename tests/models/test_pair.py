@@ -58,6 +58,8 @@ def test_a_pair_in_one_row_is_the_pair_in_two():
     torch.testing.assert_close(together, model(first, pair_ids=second).logits)
     with pytest.raises(ValueError, match="needs pair_ids, or token_type_ids"):
         model(both)
+    with pytest.raises(ValueError, match="needs a second text"):
+        model(both, attention_mask=mask, token_type_ids=torch.zeros_like(types))
 
 
 def test_an_empty_side_is_answered_and_swapping_sides_matters():

@@ -316,3 +316,14 @@ def test_a_run_that_failed_at_once_leaves_nothing_in_the_way(data, tmp_path):
         run(small_recipe(one), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     run(small_recipe(data, epochs=1), tmp_path / "run")
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_what_a_dev_part_shares_with_the_rest_is_told(tmp_path, copies):
+    rows = [(f"word {number}", "ab"[number % 2]) for number in range(40)]
+    split = read_split(small_recipe(write_csv(tmp_path / "a.csv", rows * copies)))
+    known = sum(example.text in {other.text for other in split.train} for example in split.dev)
+    assert (known > 0) is (copies > 1)
+    (remark,) = split.remarks
+    told = f", {known} of which the rest has too, so that dev figures flatter" if known else ""
+    assert remark == f"dev: {len(split.dev)} examples cut from the training data{told}"

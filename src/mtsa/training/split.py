@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,9 @@ def read_split(recipe: Recipe) -> Split:
         check_labels(recipe, {str(example.label) for example in train}, len(train))
     if not dev:
         train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=recipe.by_class)
-        remarks.append(f"dev: {len(dev):,} examples cut from the training data")
+        same = sum(_known(dev, train))
+        shared = f", {same:,} of which the rest has too, so that dev figures flatter" if same else ""
+        remarks.append(f"dev: {len(dev):,} examples cut from the training data{shared}")
     if recipe.data.emphasis:
         train = emphasised(train, recipe.data.emphasis)
     return Split(train, dev, test, remarks, read)
@@ -188,12 +190,15 @@ def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool)
 
 def repeated(split: Split) -> list[bool]:
     """For each test text or pair, whether it stands in the training or dev data too, but for case and spaces."""
+    return _known(split.test, split.train, split.dev) if split.test else []
 
-    def plain(example: Example) -> tuple[str, ...]:
+
+def _known(asked: Sequence[Any], *parts: Iterable[Any]) -> list[bool]:
+    """For each of some examples, whether a part has its texts too, but for case and spaces."""
+
+    def plain(example: Any) -> tuple[str, ...]:
         return tuple(" ".join(text.casefold().split()) for text in example.texts)
 
-    if not split.test:
-        return []
-    asked = {plain(example) for example in split.test}
-    known = {text for part in (split.train, split.dev) for text in map(plain, part) if text in asked}
-    return [plain(example) in known for example in split.test]
+    wanted = {plain(example) for example in asked}
+    known = {text for part in parts for text in map(plain, part) if text in wanted}
+    return [plain(example) in known for example in asked]
