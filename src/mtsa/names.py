@@ -1,4 +1,4 @@
-"""Words for messages: unknown names are answered with the nearest known one, and numbers have their noun."""
+"""Words for messages: the nearest known name, numbers with their noun, complaints of others on one line."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def counted(count: int, noun: str) -> str:
     """A number with its noun: 1 text, 2,000 texts."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def one_line(error: Exception, most: int = 200) -> str:
+    """What another library complains of, on one line and cut off, to stand in a sentence of ours."""
+    return " ".join(str(error).split())[:most]

@@ -125,3 +125,10 @@ def test_a_manifest_that_names_files_elsewhere(folder, name):
     entries = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps(entries | {name: {}}))
     refused(folder, "no manifest")
+
+
+def test_a_complaint_of_transformers_is_put_on_one_line(runs, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(runs["translation"].run.folder, copy)
+    change_config(copy, init_std=0)
+    refused(copy, r"config\.json cannot be read \(Validation error for field 'init_std': TypeError")

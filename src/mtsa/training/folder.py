@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from mtsa.data.source import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
 from mtsa.models.quiet import quiet
+from mtsa.names import one_line
 
 from .card import CARD
 from .inputs import Inputs
@@ -109,7 +110,7 @@ def open_run(folder: Path) -> Run:
         loaded: Any = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
-        raise InputError(f"{folder}: this run cannot be opened by this version ({error})") from None
+        raise InputError(f"{folder}: this run cannot be opened by this version ({one_line(error)})") from None
     model, told = loaded
     if told["missing_keys"] or told["unexpected_keys"]:
         raise InputError(f"{folder}: model.safetensors does not hold the weights that config.json asks for; train again")

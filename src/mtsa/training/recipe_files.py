@@ -16,7 +16,7 @@ from typing import Any
 from mtsa.data.readers import ENDINGS
 from mtsa.data.source import InputError
 from mtsa.data.tasks import TASKS
-from mtsa.names import nearest
+from mtsa.names import nearest, one_line
 
 from .recipe import Recipe
 from .recipe_checks import check_names, check_recipe
@@ -51,7 +51,7 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # no TOML, or a number of thousands of digits
-        raise InputError(f"{source}: this is no TOML: {str(error)[:200]}") from None
+        raise InputError(f"{source}: this is no TOML: {one_line(error)}") from None
     return make_recipe(table, settings or [], source)
 
 

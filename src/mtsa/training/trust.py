@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import PretrainedConfig, PreTrainedModel
 
 from mtsa.data.source import InputError
+from mtsa.names import one_line
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _LARGEST, _LAYERS, _PLACES = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
@@ -26,7 +27,7 @@ def check_weights(folder: Path, kind: type[PreTrainedModel]) -> None:
     try:
         config = kind.config_class.from_pretrained(folder)  # type: ignore[union-attr]
     except Exception as error:
-        raise InputError(f"{folder}: config.json cannot be read ({str(error)[:200]})") from None
+        raise InputError(f"{folder}: config.json cannot be read ({one_line(error)})") from None
     _check_numbers(folder, config)
     try:
         with torch.device("meta"):
@@ -34,7 +35,7 @@ def check_weights(folder: Path, kind: type[PreTrainedModel]) -> None:
             model.tie_weights()
             wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     except Exception as error:
-        raise InputError(f"{folder}: config.json describes no model ({str(error)[:200]})") from None
+        raise InputError(f"{folder}: config.json describes no model ({one_line(error)})") from None
     there = _shapes(folder / "model.safetensors")
     for name, shape in there.items():
         if name not in wanted:
@@ -61,7 +62,7 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     except (SafetensorError, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is no safetensors file ({str(error)[:100]})") from None
+        raise InputError(f"{path} is no safetensors file ({one_line(error)})") from None
 
 
 def _check_numbers(folder: Path, config: PretrainedConfig) -> None:
