@@ -56,6 +56,15 @@ def test_results_without_records_says_what_to_do(tmp_path):
     assert "mtsa bench layer" in done.stderr
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"kind": "attack", "rows": []}', '{"kind": "srl", "setting": 3}'])
+def test_results_of_a_record_that_is_none(tmp_path, text):
+    (tmp_path / "bench-x.json").write_text(text)
+    done = runner.invoke(app, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
+    assert done.exit_code == 2
+    assert "bench-x.json is no record of this version" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_backends_prints_the_capability_table():
     done = runner.invoke(app, ["backends"])
     assert done.exit_code == 0

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mtsa.data.source import InputError
 from mtsa.inference import parity
+from mtsa.names import one_line
 
 from . import cost, pairs, serving, stacks, tagging
 from .contenders import BASELINE
@@ -27,22 +29,33 @@ _TARGETS: dict[tuple[str, int], float] = {
 
 
 def sections(records: Path) -> list[str]:
-    """A section for every bench record below `records`."""
-    found = sorted(records.glob("**/bench-*.json"))
-    sections = []
-    for path in found:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        kinds = {"nli": _pair_section, "tagging": _batch_section, "serving": _batch_section, "export": _export_section}
-        kinds |= {
-            "attack": _attack_section,
-            "cost": _cost_section,
-            "newcomer": _newcomer_section,
-            "translation": _stack_section,
-            "srl": _stack_section,
-        }
-        made = kinds.get(record.get("kind", ""), _section)
-        sections.append(made(record, path.relative_to(records)))
-    return sections
+    """A section for every bench record below `records`.
+
+    Raises:
+        InputError: a file that is no record, or one that lacks something.
+    """
+    kinds = {
+        "nli": _pair_section,
+        "tagging": _batch_section,
+        "serving": _batch_section,
+        "export": _export_section,
+        "attack": _attack_section,
+        "cost": _cost_section,
+        "newcomer": _newcomer_section,
+        "translation": _stack_section,
+        "srl": _stack_section,
+    }
+    found = []
+    for path in sorted(records.glob("**/bench-*.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            made = kinds.get(record.get("kind", ""), _section)
+            found.append(made(record, path.relative_to(records)))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise InputError(
+                f"{path} is no record of this version ({one_line(error)}); delete it, and measure again"
+            ) from None
+    return found
 
 
 def _circumstances(record: dict[str, Any], path: Path) -> str:
