@@ -23,7 +23,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        partial.chmod(0o666 & ~_umask())
+        partial.chmod(0o666 & ~umask())
         force(partial)
         partial.replace(path)
     finally:
@@ -62,7 +62,8 @@ def force(path: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """What new files and folders are not allowed."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

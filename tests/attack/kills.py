@@ -85,8 +85,8 @@ def survive(work: Work, folder: Path, kills: int, seed: int) -> dict[str, int]:
         counts["late"] += bool(after) and process.exitcode == -signal.SIGKILL
         lost = [name for name, kept in before.items() if after.get(name) not in (kept, None)]
         ended = work.done(own) or any(own.rglob(MANIFEST))  # a run that is whole needs its checkpoints no more
-        if _newest(after) < _newest(before) and not ended:
-            lost += [name for name in before if _step(name) == _newest(before)]
+        if _newest(after) <= _newest(before) and not ended:  # the newest checkpoint has to be there, with all its files
+            lost += [name for name in before if _step(name) == _newest(before) and name not in after]
         counts["lost"] += len(lost)
         counts["bytes"] += sum(before[name].size for name in lost)
         if work.done(own):

@@ -19,12 +19,14 @@ def test_kills_lose_nothing(work, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("how", ["changed", "gone"])
+@pytest.mark.parametrize("how", ["changed", "gone", "torn"])
 def test_a_loss_is_counted(tmp_path, how):
     def run(own):
         checkpoint = own / "checkpoint-1"
         if checkpoint.exists() and how == "gone":
             shutil.rmtree(checkpoint)
+        elif (checkpoint / "weights").exists() and how == "torn":
+            (checkpoint / "weights").rename(checkpoint / "other")
         else:
             checkpoint.mkdir(exist_ok=True)
             (checkpoint / "weights").write_bytes(str(time.time()).encode().ljust(100))

@@ -113,7 +113,7 @@ class _Number(masks.Mask):
         return (query - key).float()
 
 
-@pytest.mark.parametrize("given", [_Number(), [_Number(), masks.Forward()]])
+@pytest.mark.parametrize("given", [_Number(), [_Number(), masks.Forward()], _Number() & masks.Forward()])
 def test_a_mask_must_answer_with_true_and_false(given):
     with pytest.raises(TypeError, match=r"_Number\.allowed gives a tensor of torch\.float32; it must be a bool tensor"):
         MultiMaskAttention(8, 2, masks=given)

@@ -85,6 +85,7 @@ WRONG = {
     "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'encoding "utf8x" is unknown'),
     "utf-16": ("a.csv", "text,label\na,x\n".encode("utf-16-le"), {}, "NUL"),
     "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: it holds a NUL character; is this a text file"),
+    "spelled NUL": ("a.csv", "text,label\na+AAA-b,x\n", {"encoding": "utf-7"}, "line 2: it holds a NUL"),
     "empty file": ("a.csv", "", {}, "holds no examples"),
     "header alone": ("a.csv", "text,label\n", {}, "holds no examples"),
     "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),

@@ -68,6 +68,8 @@ def test_the_page(records):
     assert rows[1][1] == "not run"
     assert rows[4][2].count("/") == 3
     assert "Semantic role labelling" in section(found)
+    best = max(record["test_evaluations"][0]["f1"] for record in found)
+    assert f"the best first: `mtsa` {100 * best:.1f}." in section(found)
 
 
 def test_a_record_of_no_row_is_refused(records):

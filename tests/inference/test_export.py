@@ -4,12 +4,14 @@ import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mtsa.cli import app
+from mtsa.inference.export import whole_folder
 
 WITHOUT = (
     "import sys, runpy; sys.modules['mtsa'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -145,6 +147,23 @@ def test_an_export_that_fails_leaves_nothing(runs, tmp_path, monkeypatch):
     assert done.exit_code == 2
     assert "No space left" in done.output
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_appears_whole_and_nothing_of_others_goes(tmp_path, monkeypatch):
+    (tmp_path / "a.partial").mkdir()
+    (tmp_path / "a.partial" / "mine").write_text("kept")
+    with whole_folder(tmp_path / "a") as partial:
+        (partial / "x").write_text("1")
+        assert not (tmp_path / "a").exists()
+    assert (tmp_path / "a" / "x").read_text() == "1"
+    assert (tmp_path / "a" / "x").stat().st_mode == (tmp_path / "a.partial" / "mine").stat().st_mode
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "a.partial").stat().st_mode
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with whole_folder(Path()) as partial:
+        (partial / "x").write_text("2")
+    assert (tmp_path / "empty" / "x").read_text() == "2"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.partial", "empty"]
 
 
 def test_the_viterbi_of_the_script_is_ours(runs, tmp_path):

@@ -59,7 +59,7 @@ def test_a_pair_in_one_row_is_the_pair_in_two():
     with pytest.raises(ValueError, match="needs pair_ids, or token_type_ids"):
         model(both)
     with pytest.raises(ValueError, match="needs a second text"):
-        model(both, attention_mask=mask, token_type_ids=torch.zeros_like(types))
+        model(both, attention_mask=mask, token_type_ids=types * torch.tensor([[1], [0], [1]]))
 
 
 def test_an_empty_side_is_answered_and_swapping_sides_matters():

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .masks import Backward, Block, Distance, Forward, Full, Mask, NoSelf, Window
+from .masks import And, Backward, Block, Distance, Forward, Full, Mask, NoSelf, Or, Window
 
 MaskChoice = Mask | Sequence[Mask] | str | Tensor | None
 """None, one mask, a sequence of H masks, a spec string, or a bool tensor broadcastable to [B, H, N, M]."""
@@ -160,6 +160,7 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
     for rule in rules:
         if not isinstance(rule, Mask):
             raise TypeError(f"masks holds {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
+    for rule in dict.fromkeys(rules):
         _check_answer(rule)
     if len(rules) != heads:
         raise ValueError(f"masks name {len(rules)} heads, but there are {heads}; give {HEADS_HINT}")
@@ -167,10 +168,17 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
 
 
 def _check_answer(rule: Mask) -> None:
-    """See that a mask from outside answers with true and false."""
+    """See that a mask from outside answers with true and false, as far as it can be asked about one pair of places."""
+    if isinstance(rule, And | Or):
+        _check_answer(rule.left)
+        _check_answer(rule.right)
     if type(rule).__module__ == Mask.__module__:
         return
-    found = rule.allowed(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+    place = torch.zeros(1, 1, dtype=torch.long, device="cpu")
+    try:
+        found = rule.allowed(place, place)
+    except Exception:  # it may need more than that; the call itself will tell
+        return
     if not isinstance(found, Tensor) or found.dtype is not torch.bool:
         what = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
         raise TypeError(f"{type(rule).__name__}.allowed gives {what}; it must be a bool tensor, true where a query may look")

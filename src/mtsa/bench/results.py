@@ -134,7 +134,10 @@ def _attack_section(record: dict[str, Any], path: Path) -> str:
     inputs, kills = record["inputs"], record["kills"]
     files = [[row["name"], f"{row['tried']:,}", f"{row['refused']:,}", f"{row['read']:,}"] for row in inputs]
     total = [f"{sum(row[key] for row in inputs):,}" for key in ("tried", "refused", "read")]
-    work = [[row["name"], *(str(row[key]) for key in ("kills", "late", "ends", "different", "bytes"))] for row in kills]
+    work = []
+    for row in kills:
+        lost = str(row["bytes"]) if row["late"] else "-"  # without checkpoints there is nothing to lose but the result
+        work.append([row["name"], *(str(row[key]) for key in ("kills", "late", "ends", "different")), lost])
     header = [
         "work",
         "kills",

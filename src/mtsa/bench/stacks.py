@@ -46,7 +46,10 @@ PRESETS: dict[str, Setting] = {
     "translation": Setting(("multi30k.cpu", "wmt.setup1.paper"), 1024),
     "srl": Setting(("srl.cpu", "srl.paper"), 2048),
 }
-_ROWS: dict[str, dict[str, Any]] = {"translation": dict(translation.ROWS), "srl": dict(srl.ROWS)}
+_ROWS: dict[str, dict[str, Any]] = {
+    "translation": dict(translation.ROWS),
+    "srl": {name: row for name, row in srl.ROWS.items() if "layers" not in dict(row.options)},  # as deep as the recipe says
+}
 
 
 class Translating(nn.Module):
@@ -116,7 +119,7 @@ def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: 
 
 
 def encoder(task: str, recipe: str, row: str, setting: Setting) -> Padded:
-    """The encoder of a row of a task's table, in the sizes of a recipe; as deep as that but for rows that say otherwise."""
+    """The encoder of a row of a task's table, in the sizes of a recipe."""
     kind = _ROWS[task][row]
     made = make(recipe, encoder=kind.encoder, settings=[f"encoder.{key}={value}" for key, value in kind.options])
     torch.manual_seed(setting.seed)

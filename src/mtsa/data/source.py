@@ -38,6 +38,8 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
                 text = text.removeprefix("\ufeff")
             if len(text) > LONGEST:
                 raise _too_long(path, number)
+            if "\0" in text:  # by an encoding that can spell it
+                raise _no_text(path, number)
             yield number, text
 
 
@@ -52,6 +54,10 @@ def _too_long(path: Path, number: int) -> InputError:
     return at(path, number, f"more than {LONGEST:,} characters; split the text, or look for a missing line feed")
 
 
+def _no_text(path: Path, number: int) -> InputError:
+    return at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+
+
 def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     """Bytes to text.
 
@@ -61,7 +67,7 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{path} is UTF-16 text, as spreadsheets save it; save it as UTF-8")
     if b"\0" in raw:
-        raise at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+        raise _no_text(path, number)
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:

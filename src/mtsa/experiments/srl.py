@@ -73,7 +73,7 @@ ROWS: dict[str, Row] = {
         Row("multi_cnn", "convolutions of 3, 4 and 5 words, 67 channels each", "stacked_multi_cnn"),
         Row(
             "multihead",
-            "8 heads in each layer, a timing signal at the input, not scaled up before (as Tan et al. do; worse here on dev)",
+            "8 heads in each layer, a timing signal at the input, which is not scaled up before it (Tan et al. do so)",
             "stacked_multihead",
             (("scale", 1.0),),
         ),

@@ -9,6 +9,7 @@ import contextlib
 import io
 import logging
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from mtsa.data.source import InputError
-from mtsa.files import write_json, write_text
+from mtsa.files import umask, write_json, write_text
 from mtsa.models.pair import MtsaForSequencePairClassification
 from mtsa.models.tagger import MtsaForTokenClassification
 
@@ -37,6 +38,7 @@ _MOST = 100_000  # sentences of a batch, words of a sentence
 _INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
 _ONNX = '''import onnxruntime
 
+GIVEN = [text for text in sys.argv[1:] if text != "--int8"]
 SESSION = onnxruntime.InferenceSession(str(HERE / ("model.int8.onnx" if "--int8" in sys.argv else "model.onnx")))
 
 
@@ -46,6 +48,7 @@ def MODEL(*arrays):
 
 _TORCH = '''import torch
 
+GIVEN = sys.argv[1:]
 GRAPH = torch.export.load(HERE / "model.pt2").module()
 
 
@@ -119,12 +122,13 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already; name another with --out")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    named, folder = folder, folder.resolve()
     try:
-        partial.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+        partial.chmod(0o777 & ~umask())
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+        raise InputError(f"{named}: {error.strerror}; name another folder with --out") from None
     try:
         yield partial
         if folder.exists():

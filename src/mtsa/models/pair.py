@@ -90,7 +90,7 @@ class MtsaForSequencePairClassification(SentenceModel):
         if pair_ids is None:
             if token_type_ids is None:
                 raise ValueError("a pair model needs pair_ids, or token_type_ids that tell the second sentence from the first")
-            if not torch.compiler.is_compiling() and not bool((token_type_ids.bool() & keep).any()):
+            if not torch.compiler.is_compiling() and not bool((token_type_ids.bool() & keep).any(1).all()):
                 raise ValueError('a pair model needs a second text, such as {"text": "A dog runs.", "text_pair": "It moves."}')
             input_ids, keep, pair_ids, other = split(input_ids, keep, token_type_ids)
         else:
