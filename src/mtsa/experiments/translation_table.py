@@ -23,15 +23,16 @@ PAPER = (  # Table 6: weights, mean BLEU, and the chance of the difference
 
 REMARKS = """\
 BLEU of sacreBLEU, mean (standard deviation) over the runs in brackets; `p`: Welch's t-test of the runs against multi-head
-attention; *resampled*: the part of 1,000 samples of the test sentences in which the runs together are not better than those of
-multi-head attention with the same seeds. Each record holds the dev curve and one evaluation of each test part; the best pass
-is chosen on dev.
+attention; *resampled*: the part of 1,000 samples of the test sentences in which the runs together are not better than those
+of multi-head attention with the same seeds. Each record holds the dev curve and one evaluation of each test part; the best
+pass is chosen on dev.
 
 Multi30k against the paper: 29,000 pairs in place of WMT14; 2 + 2 layers of 256 with 4 heads and 512 inside the feed-forward
-parts, in place of 6 + 6 of 512 with 8 and 2,048; 4,000 subwords in place of 33,708; batches of 1,024 subwords for 8 passes, a
-rate that rises and falls in a line, no dropout of the attention; the best pass by greedy translations of dev, where the paper has
-the last checkpoint (setup 1). The settings of the `multi30k.cpu` recipe hold for every row. Of the paper's setup 1 the caption speaks of five runs, the cell of six (setup 2: three).
-The authors' translator has full masks; `mtsa-halves` is what the rest of the paper does.
+parts, in place of 6 + 6 of 512 with 8 and 2,048; 4,000 subwords in place of 33,708; batches of 1,024 subwords for 8 passes,
+a rate that rises and falls in a line, no dropout of the attention; the best pass by greedy translations of dev, where the
+paper has the last checkpoint (setup 1). The settings of the `multi30k.cpu` recipe hold for every row. Of the paper's setup 1
+the caption speaks of five runs, the cell of six (setup 2: three). The authors' translator has full masks; `mtsa-halves` is
+what the rest of the paper does.
 """
 
 
