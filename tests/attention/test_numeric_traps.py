@@ -268,8 +268,16 @@ def test_a_saturated_layer_has_the_gradients_of_the_definition(form):
 
     truth = gradients("reference", torch.float64)
     plain, fast = gradients("reference", torch.float32), gradients("tiled", torch.float32)
-    for exact, usual, found in zip(truth, plain, fast, strict=True):
-        budget = 3 * (usual - exact).abs().max() + 5e-6 * exact.abs().max()
+    layer.double()
+    whole = layer.source_score.weight.detach().clone()
+    shaken = []  # what a rounding of the scores' weights to single precision changes by itself: processors round differently
+    for _ in range(8):
+        with torch.no_grad():
+            layer.source_score.weight.copy_(whole * (1 + 2**-24 * torch.randn_like(whole).sign()))
+        shaken.append(gradients("reference", torch.float64))
+    for place, (exact, usual, found) in enumerate(zip(truth, plain, fast, strict=True)):
+        noise = max((one[place] - exact).abs().max() for one in shaken)
+        budget = 3 * torch.maximum((usual - exact).abs().max(), noise) + 5e-6 * exact.abs().max()
         assert (found - exact).abs().max() <= budget
 
 
