@@ -1,0 +1,80 @@
+"""Run directories, recipes and records of version 0.2 stay readable, and give the results they gave (tests/fixtures)."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import mtsa
+from mtsa.training.recipe_files import load_recipe
+from mtsa.training.run import run_recipe
+from tests.fixtures.record import AUTO, ENCODERS, STEPS, answers_of, logits_of, loss_curve
+from tests.workbench import no_bar
+
+FOLDER = Path("tests/fixtures/v0_2")
+PREDICTED, TRAINED = 1e-5, 1e-4  # allowed difference of predictions, and of losses of the first steps
+FIRST = 20  # steps after which rounding may add up
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    """Recipes of the fixtures name their data relative to the repository."""
+    monkeypatch.chdir(Path(__file__).parents[1])
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def close(found, expected):
+    """Equal, but numbers only nearly so."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        return all(close(found[key], value) for key, value in expected.items())
+    if isinstance(expected, list):
+        assert len(found) == len(expected)
+        return all(map(close, found, expected))
+    return found == pytest.approx(expected, abs=PREDICTED) if isinstance(expected, float) else found == expected
+
+
+@pytest.mark.parametrize("task", AUTO)
+def test_run_directories_predict_what_they_predicted(task):
+    expected = read(FOLDER / task / "predictions.json")
+    logits = logits_of(task, FOLDER / task / "run", expected["inputs"])
+    torch.testing.assert_close(logits, torch.tensor(expected["logits"]), rtol=0, atol=PREDICTED)
+    assert close(answers_of(task, FOLDER / task / "run"), expected["answers"])
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_run_directories_of_every_encoder_predict_what_they_predicted(name):
+    expected = read(FOLDER / "encoders" / name / "predictions.json")
+    logits = logits_of("classification", FOLDER / "encoders" / name / "run", expected["inputs"])
+    torch.testing.assert_close(logits, torch.tensor(expected["logits"]), rtol=0, atol=PREDICTED)
+
+
+@pytest.mark.parametrize("task", AUTO)
+def test_the_first_losses_are_those_of_the_golden_curve(task, tmp_path):
+    expected = read(FOLDER / task / "curve.json")
+    assert len(expected) == STEPS
+    recipe = load_recipe(str(FOLDER / task / "curve.toml"))
+    losses = loss_curve(recipe, tmp_path / "run", FIRST)
+    assert losses == pytest.approx(expected[:FIRST], abs=TRAINED)
+
+
+def test_an_unfinished_run_resumes_to_the_recorded_result(tmp_path):
+    shutil.copytree(FOLDER / "unfinished" / "run", tmp_path / "run")
+    recipe = load_recipe(str(FOLDER / "unfinished" / "recipe.toml"))
+    run_recipe(recipe, tmp_path / "run", say=lambda line: None, progress=no_bar)
+    assert close(read(tmp_path / "run" / "metrics.json"), read(FOLDER / "unfinished" / "finished-metrics.json"))
+    assert mtsa.load(tmp_path / "run").predict(["Ada saw the dog"])[0].value is not None
+
+
+def test_benchmark_records_are_read():
+    from mtsa.bench.layer import table
+
+    record = read(FOLDER / "benchmark.json")
+    heading, rows = table(record, "step")
+    assert heading == ["layer", "16 x 128"]
+    assert [name for name, _ in rows] == ["multihead", "paper", "released"]
