@@ -57,7 +57,7 @@ class SentenceModel(ContextModel):
             logits = raw * deviation + mean  # on the scale of the training data
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return SequenceClassifierOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
+        return SequenceClassifierOutput(loss=loss, logits=logits)
 
     def _loss(self, raw: Tensor, labels: Tensor) -> Tensor:
         if raw.shape[1] > 1:

@@ -10,10 +10,10 @@ import copy
 import functools
 import importlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
@@ -92,17 +92,16 @@ def swap_attention(model: M, **options: Any) -> M:
                 made.__class__, made.mtsa = config_class(kind), swap.as_json()
                 copies[id(own)] = made
             part.config = copies[id(own)]  # type: ignore[assignment]
-    model.__class__ = model_class(base)  # type: ignore[arg-type]
-    _recordable(model)
+    built = model_class(base)  # type: ignore[arg-type]
+    _make_known(built, model.config)
+    model.__class__ = built
     return model
 
 
-def _recordable(model: PreTrainedModel) -> None:
-    """Tell `transformers` which outputs the new class can record, as a model tells when it is made, not when it is changed."""
-    with suppress(ImportError):  # versions that record otherwise
-        from transformers.utils.output_capturing import _CAN_RECORD_REGISTRY
-
-        _CAN_RECORD_REGISTRY[str(type(model))] = model._can_record_outputs
+def _make_known(built: type[Any], config: Any) -> None:
+    """Make one model of a class without memory: `transformers` notes what a class can record when a model of it is made."""
+    with torch.device("meta"):
+        built(config)
 
 
 class SwappedConfig:
@@ -213,17 +212,31 @@ def _encoder_attention(model: nn.Module, entry: Architecture) -> Iterator[nn.Mod
             yield module
 
 
+_HEADS = {
+    "AutoModel": "MODEL_MAPPING",
+    "AutoModelForCausalLM": "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "AutoModelForMaskedLM": "MODEL_FOR_MASKED_LM_MAPPING",
+    "AutoModelForMultipleChoice": "MODEL_FOR_MULTIPLE_CHOICE_MAPPING",
+    "AutoModelForNextSentencePrediction": "MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING",
+    "AutoModelForPreTraining": "MODEL_FOR_PRETRAINING_MAPPING",
+    "AutoModelForQuestionAnswering": "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
+    "AutoModelForSeq2SeqLM": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    "AutoModelForSequenceClassification": "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",
+    "AutoModelForTextEncoding": "MODEL_FOR_TEXT_ENCODING_MAPPING",
+    "AutoModelForTokenClassification": "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING",
+}  # the Auto classes for text, and the public tables of the classes they open
+
+
 def swapped_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
     """(Auto class, swapped class) for every head that `transformers` has for a kind."""
     import transformers
 
     plain = getattr(transformers, ARCHITECTURES[kind].config)
-    for name in dir(transformers):
-        auto = getattr(transformers, name, None) if name.startswith("AutoModel") else None
-        mapping = getattr(auto, "_model_mapping", None)
-        if mapping is not None and plain in mapping:
+    for name, table in _HEADS.items():
+        mapping = getattr(transformers, table)
+        if plain in mapping:
             base = mapping[plain]
-            yield auto, model_class(base[0] if isinstance(base, tuple) else base)
+            yield getattr(transformers, name), model_class(base[0] if isinstance(base, tuple) else base)
 
 
 def __getattr__(name: str) -> Any:

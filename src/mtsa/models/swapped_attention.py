@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import initialization as init
 
 from mtsa.attention import problem as problems
 from mtsa.attention import reference
@@ -20,8 +21,9 @@ from mtsa.attention.head_linear import HeadLinear
 from mtsa.attention.mask_choice import rules_for
 from mtsa.attention.scales import SCALES, apply, scale_function
 
+from .transformers_internals import attention_implementation
+
 SOURCES, STARTS = ("value", "key"), ("neutral", "glorot")
-_LOADED = "_is_hf_initialized"  # how `transformers` marks what came from a file
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,17 @@ class SourceScores(nn.Module):
         self.start()
 
     def start(self) -> None:
-        """Begin as the swap says, but for what came from a file."""
+        """Set the initial values; the functions of `transformers` leave alone what was loaded from a file."""
         for layer in (self.hidden, self.score):
             if layer is None:
                 continue
+            if layer is self.score and self.swap.start == "neutral":
+                init.zeros_(layer.weight)
+            else:
+                bound = math.sqrt(6.0 / sum(layer.weight.shape[1:]))  # Glorot, for each head's own matrix
+                init.uniform_(layer.weight, -bound, bound)
             assert layer.bias is not None
-            if not getattr(layer.weight, _LOADED, False):
-                layer.reset_weight()
-                if layer is self.score and self.swap.start == "neutral":
-                    nn.init.zeros_(layer.weight)
-            if not getattr(layer.bias, _LOADED, False):
-                nn.init.constant_(layer.bias, self.swap.source_bias if layer is self.score else 0.0)
+            init.constant_(layer.bias, self.swap.source_bias if layer is self.score else 0.0)
 
     def forward(self, k: Tensor, v: Tensor) -> Tensor:
         B, H, N, D = v.shape
@@ -130,7 +132,7 @@ class SwappedAttention(nn.Module):
         s = self.source(k, v)
         out = tensorized_attention(q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, dropout_p=rate)
         weights = None
-        if self.config._attn_implementation == "eager":  # the one that gives weights
+        if attention_implementation(self.config) == "eager":  # the one that gives weights
             weights = self._token_weights(q, k, v, s, keep)
         return out.transpose(1, 2).flatten(2), weights
 

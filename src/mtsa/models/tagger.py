@@ -107,7 +107,7 @@ class MtsaForTokenClassification(ContextModel):
             loss = loss + _finding_loss(scores, found)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return TaggerOutput(loss=loss, logits=logits, found=scores)  # type: ignore[arg-type]
+        return TaggerOutput(loss=loss, logits=logits, found=scores)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy; the smoothed part goes to the other tags in equal shares."""
