@@ -20,6 +20,8 @@ from mtsa.encoders import registry
 from mtsa.training import prepare, start
 from tests.playground import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
+pytestmark = pytest.mark.slow
+
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.name != "results.md"]
 COMMANDED = [page for page in PAGES if any(not command.startswith(tuple(ELSEWHERE)) for command in commands(page))]
 PROGRAMMED = [page for page in PAGES if any(language == "python" for language, _ in blocks(page))]

@@ -7,6 +7,8 @@ import pytest
 
 from tests.attack.kills import WORKS, Work, gpt, survive, training
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)

@@ -73,7 +73,13 @@ def test_an_exported_function_survives_opposed_gaps_and_forbidden_maxima(pairwis
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("variant", ["default", "elu", "identity scores", "wide heads", "biased mask"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "default",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("elu", "identity scores", "wide heads", "biased mask")),
+    ],
+)
 def test_an_exported_layer_gives_the_same_at_other_sizes(form, variant):
     layer = make_layer(form, variant).eval()
     exported = export_layer(layer, *make_input(batch=3, length=7))

@@ -56,6 +56,7 @@ def test_on_paper():
     assert four["hours"][0.4] == pytest.approx(four["operations"] / (0.4 * 15.7e12 * 4) / 3600)
 
 
+@pytest.mark.slow
 def test_the_command_measures_and_the_page_tells(tmp_path):
     done = CliRunner().invoke(app, ["bench", "cost", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output

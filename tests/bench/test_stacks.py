@@ -82,6 +82,7 @@ def test_mistakes(tmp_path, task, words, told):
     assert told in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "recipe", "rows", "title"),
     [

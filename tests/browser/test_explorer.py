@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def ask(page, text, pair=None):
     page.locator("#text").fill(text)

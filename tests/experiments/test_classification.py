@@ -132,6 +132,7 @@ def table(places, tmp_path_factory):
     return records, [result.output for result in results]
 
 
+@pytest.mark.slow
 def test_the_command_says_the_cost_runs_and_prints_the_table(table):
     _, (first, second) = table
     assert first.startswith("4 units, 0 recorded; 4 to run, about ")

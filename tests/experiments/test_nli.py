@@ -138,6 +138,7 @@ def test_the_command_shows_what_is_there(records, tmp_path):
     assert "mtsa data get snli" in missing.output
 
 
+@pytest.mark.slow
 def test_the_bench_measures_beside_multihead_and_counts_operations(tmp_path):
     setting = bench.Setting(lengths=(5,), batch=3, repeats=1, names=("mtsa",), memory_length=5)
     record = bench.run(setting)
@@ -163,6 +164,7 @@ def test_counted_operations_are_those_of_the_layers():
     assert set(NLI) == set(PRINTED)
 
 
+@pytest.mark.slow
 def test_a_pass_is_measured_on_the_lengths_of_the_data_and_drawn(records, places, tmp_path):
     train, dev = bench.lengths_of("snli-subset", places.data)
     assert (len(train), len(dev)) == (60, 12)

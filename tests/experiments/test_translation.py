@@ -43,6 +43,7 @@ def test_rows_differ_in_the_encoder_alone(data):
     assert len(plan.units([], [], data)) == 9
 
 
+@pytest.mark.slow
 def test_a_record_holds_every_test_part_once(records):
     found = checked(read_records(records))
     for record in found:

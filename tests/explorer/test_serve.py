@@ -37,7 +37,7 @@ def post(port, texts):
         return json.load(response)["answers"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_it_stops_when_told_and_answers_first(server, number):
     process, port = server
     assert len(post(port, ["the red dog"])) == 1
@@ -86,6 +86,7 @@ def test_what_cannot_be_served(runs, tmp_path):
     assert "--host" in call(folder, "--host", "no such host")
 
 
+@pytest.mark.slow
 def test_many_at_once_and_none_lost_or_wrong(runs, tmp_path):
     data = write_csv(tmp_path / "texts.csv", sentences(300))
     record = serving.run(runs["classification"].run.folder, str(data), 500, lambda count: None)

@@ -72,6 +72,7 @@ def test_a_classifier_as_onnx_with_int8(runs, tmp_path):
     assert "is there already" in again.output
 
 
+@pytest.mark.slow
 def test_a_tagger_for_torch(runs, tmp_path):
     predictor, out = runs["tagging"], tmp_path / "exported"
     done = call(predictor.run.folder, "--out", out, "--to", "torch")

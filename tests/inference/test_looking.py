@@ -232,6 +232,7 @@ def test_random_sentences_of_a_file(runs, tmp_path):
         draw_texts(predictor, str(tmp_path / "a.csv"), 31, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "data"), [("pair", "corpus:entailment"), ("srl", "corpus:roles")])
 def test_the_figure_of_the_paper(runs, task, data, tmp_path):
     """Five sentences, one below the other; of pairs, each side by itself."""

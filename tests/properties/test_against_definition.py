@@ -19,6 +19,7 @@ def test_every_identity_problem_is_solved_by_sdpa_within_the_budget(case):
     cases.assert_backend_within_budget(case, "sdpa")
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(case=problems())
 def test_every_named_problem_is_solved_by_flex_within_the_budget(case):

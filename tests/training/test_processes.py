@@ -28,6 +28,8 @@ from tests.training.test_translation import SMALL as TRANSLATOR
 from tests.training.test_translation import parallel
 from tests.workbench import glove, sentences, write_csv
 
+pytestmark = pytest.mark.slow
+
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 ONE_MACHINE = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
 STEADY = {

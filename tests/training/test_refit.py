@@ -71,6 +71,7 @@ def test_words_of_the_dev_part_alone_get_a_vector(recipe, tmp_path):
     assert known == [True, False]
 
 
+@pytest.mark.slow
 def test_stopped_in_the_second_training_it_ends_the_same(recipe, both, tmp_path, monkeypatch):
     saves, save = [], RecipeTrainer._save_checkpoint
 

@@ -59,6 +59,7 @@ def kill_after(recipe, folder, step):
     process.wait()
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
     recipe, undisturbed = whole
     kill_after(recipe, tmp_path / "run", 14)
@@ -115,6 +116,7 @@ def test_killed_after_the_last_step(whole, tmp_path):
     same(undisturbed, folder)
 
 
+@pytest.mark.slow
 def test_changed_data_is_noticed(whole, tmp_path):
     recipe, _ = whole
     kill_after(recipe, tmp_path / "run", 7)

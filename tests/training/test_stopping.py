@@ -42,7 +42,7 @@ def begun(folder):
     time.sleep(0.7)  # some steps of 0.05 s
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     """No checkpoint was due: the signal makes one, and the run ends as if nothing had happened."""
     recipe, undisturbed = whole
@@ -107,6 +107,7 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 
 
+@pytest.mark.slow
 def test_a_full_disk(whole, tmp_path):
     """One sentence, no half of a file under a name that counts; with room again, the same command ends the run."""
     recipe, undisturbed = whole

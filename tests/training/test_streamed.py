@@ -97,6 +97,7 @@ def test_it_learns(tmp_path):
     assert outcome.dev.as_json()["accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_every_task_trains_from_shards(tmp_path):
     """Through the commands that users have."""
     tagger = {**TAGGER, "training.epochs": 1, "encoder.layers": 1}
@@ -133,6 +134,7 @@ def test_every_task_trains_from_shards(tmp_path):
         assert open_run(folder).recipe.task == task
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path):
     """Killed in the middle of a pass, it ends with the weights of a run that nobody disturbed."""
     recipe = sharded(tmp_path, evaluate_every=7, epochs=3)
@@ -145,6 +147,7 @@ def test_a_killed_run_goes_on(tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_weights_of_one(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(sharded(tmp_path)))
