@@ -1,20 +1,26 @@
-# `make demo` and `make test` are all a newcomer needs: both make .venv themselves.
+# `make demo` and `make test` are all a newcomer needs: both create .venv themselves.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
-# Two processes of one thread: for tests, twice as quick as one process of two.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Two processes of one thread each: twice as fast for these tests as one process of two threads.
+PYTEST := -m pytest -n 2 --dist loadfile
+FAST := -m "not slow"
 
-.PHONY: help setup demo test test-all lint bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-all test-oldest test-newest lint lock bench docs screenshots clean
 help:
-	@echo "make demo      train on the embedded corpus, compare, predict, look inside"
-	@echo "make test      lint, types and the fast tests"
-	@echo "make test-all  every test, the slow ones included"
-	@echo "make bench     speed and memory against length, with the figures, into results/"
-	@echo "make docs      the pages as HTML, into docs/_build"
+	@echo "make demo          train on the embedded corpus, compare, predict, explain"
+	@echo "make test          lint, types and the fast tests"
+	@echo "make test-slow     the other tests: several processes, kills, browser, documentation"
+	@echo "make test-all      both"
+	@echo "make test-oldest   the fast tests with the oldest dependencies that pyproject.toml allows"
+	@echo "make test-newest   the fast tests with the newest dependencies that pyproject.toml allows"
+	@echo "make lock          write constraints.txt anew from the newest dependencies"
+	@echo "make bench         speed and memory against sequence length, with plots, into results/"
+	@echo "make docs          the documentation as HTML, into docs/_build"
 	@echo "make screenshots   the pictures of docs/explorer.md, in a headless Chromium"
-	@echo "make setup     make .venv (the others do it when it is missing or out of date)"
+	@echo "make setup         create .venv (the others do it when it is missing or out of date)"
 
 setup: $(STAMP)
 
@@ -22,23 +28,42 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
 	@touch $(STAMP)
 
 demo: $(STAMP)
 	@$(BIN)/mtsa demo
 
 test: lint
-	$(PYTEST) -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(FAST)
 
-test-all: lint
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]'
-	@command -v chromium chromium-browser google-chrome > /dev/null || apt-get install --yes --quiet chromium || echo "no Chromium could be installed: the tests of the page will be skipped"
-	$(PYTEST)
+test-slow: $(STAMP)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev,real]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
+	@command -v chromium chromium-browser google-chrome > /dev/null || (apt-get update --quiet && apt-get install --yes --quiet chromium) > $(VENV)/apt.log 2>&1 || echo "Chromium could not be installed ($(VENV)/apt.log): the browser tests will be skipped"
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow
+
+test-all: test test-slow
+
+# torch stays at the locked version in both: it is the only one available without a download of several GB.
+test-oldest test-newest: test-%: pyproject.toml constraints.txt
+	@rm -rf .venv-$* && $(PYTHON) -m venv .venv-$*
+	@if [ $* = oldest ]; then $(PYTHON) tools/lock.py oldest; else grep '^torch==' constraints.txt; fi > .venv-$*/constraints.txt
+	@echo "installing the $* dependencies into .venv-$* ..."
+	@.venv-$*/bin/python $(PIP_INSTALL) -c .venv-$*/constraints.txt -e '.[dev]' 2> .venv-$*/pip.log || (cat .venv-$*/pip.log; exit 1)
+	@.venv-$*/bin/python -m pip list --disable-pip-version-check --format=freeze > .venv-$*/installed.txt
+	OMP_NUM_THREADS=1 .venv-$*/bin/python $(PYTEST) $(FAST) -p no:cacheprovider
+
+lock:
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	@grep '^torch==' constraints.txt > .venv-lock/constraints.txt
+	@.venv-lock/bin/python $(PIP_INSTALL) -c .venv-lock/constraints.txt -e '.[dev,real]' 2> .venv-lock/pip.log || (cat .venv-lock/pip.log; exit 1)
+	@.venv-lock/bin/python tools/lock.py write
+	@rm -rf .venv-lock
 
 lint: $(STAMP)
-	@$(BIN)/ruff format --check src tests docs
-	@$(BIN)/ruff check src tests docs
+	@$(BIN)/python tools/lock.py check
+	@$(BIN)/ruff format --check src tests docs tools
+	@$(BIN)/ruff check src tests docs tools
 	@$(BIN)/mypy
 
 bench: $(STAMP)
@@ -52,4 +77,4 @@ screenshots: $(STAMP)
 	@$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-newest .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,5 +1,6 @@
 """What the documents show is what the package does."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -29,6 +30,36 @@ def test_the_readme_opens_with_the_two_commands():
 
 def test_the_version_is_said_once():
     assert f'version = "{mtsa.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def lock():
+    """The module tools/lock.py."""
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_versions_is_that_of_the_lock():
+    assert lock().table() in (ROOT / "docs" / "versions.md").read_text()
+
+
+def test_an_environment_that_differs_from_the_lock_is_reported(monkeypatch, capsys):
+    module, pins = lock(), lock().locked()
+    monkeypatch.setattr("sys.argv", ["lock.py", "check"])
+    for found, words in (
+        ({**pins, "numpy": "1.0"}, "numpy 1.0 (locked: "),
+        ({**pins, "six": "1.0"}, "six 1.0 (not in the lock)"),
+    ):
+        monkeypatch.setattr(module, "installed", lambda found=found: found)
+        monkeypatch.setattr(module, "locked", lambda: {name: version for name, version in pins.items() if name != "six"})
+        for continuous, code in (("", 0), ("true", 1)):
+            monkeypatch.setenv("CI", continuous)
+            assert module.main() == code
+            assert words in capsys.readouterr().out
+    monkeypatch.setattr(module, "installed", lambda: {name: version for name, version in pins.items() if name != "six"})
+    assert module.main() == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_every_key_of_a_recipe_is_explained_with_its_default():
@@ -84,6 +115,7 @@ def test_the_results_page_is_what_the_records_make(tmp_path):
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"
 
 
+@pytest.mark.slow
 def test_the_pages_build_without_a_warning(tmp_path):
     import subprocess
     import sys
