@@ -25,7 +25,7 @@ help:
 setup: $(STAMP)
 
 # The stamp is newer than what decides the set-up, so an unchanged repository costs nothing here.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt setup.py src/mtsa/nn/kernels/cpu.cpp src/mtsa/nn/kernels/cpu_vector.inl
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
@@ -77,4 +77,4 @@ screenshots: $(STAMP)
 	@$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf .venv .venv-oldest .venv-newest .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf src/mtsa/nn/kernels/_cpu* .venv .venv-oldest .venv-newest .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

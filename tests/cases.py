@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor
 
 import mtsa
 from mtsa import masks
-from mtsa.attention import precision
 from tests import oracle
 from tests.oracle import Rule
 
@@ -41,9 +38,8 @@ POOL: dict[str, tuple[masks.Mask, Rule]] = {
 
 NAMES = tuple(POOL)
 PAIRWISE = ("logsigmoid", "identity")
-BACKENDS = ("reference", "factored", "tiled", "sdpa", "flex")
-TRAINABLE = ("reference", "factored", "tiled", "sdpa")
-FACTORED = ("factored", "tiled", "sdpa", "flex")  # those that multiply the two factors, and so may need a rescue
+BACKENDS = ("reference", "factored", "native", "blocked")
+FACTORED = ("factored", "native", "blocked")  # those that multiply the two factors, and so may need the fallback
 
 
 def soft_scale(score: Tensor) -> Tensor:
@@ -53,11 +49,11 @@ def soft_scale(score: Tensor) -> Tensor:
 
 def serves(backend: str, pairwise: str | Callable) -> bool:
     kind = pairwise if isinstance(pairwise, str) else "callable"
-    return kind in {"sdpa": ("identity",), "flex": PAIRWISE}.get(backend, (*PAIRWISE, "callable"))
+    return kind in (*PAIRWISE, "callable") if backend in ("reference", "factored") else kind in PAIRWISE
 
 
+PAIRWISE_OF_FLOAT64 = [(b, p) for b in BACKENDS for p in PAIRWISE if b != "native"]
 BACKEND_PAIRWISE = [(b, p) for b in BACKENDS for p in PAIRWISE if serves(b, p)]
-TRAINABLE_PAIRWISE = [(b, p) for b in TRAINABLE for p in PAIRWISE if serves(b, p)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,16 +62,16 @@ class Case:
 
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]
     names: tuple[str, ...]
-    keep: Tensor | None = None
-    pairwise: str | Callable = "logsigmoid"
+    attention_mask: Tensor | None = None
+    score_activation: str | Callable = "logsigmoid"
     scale: float | None = None
     how: str = "list"  # how the masks are passed: "list", "string" or "tensor"
     grad: Tensor = field(default_factory=lambda: torch.empty(0))
     label: str = ""
 
     def __repr__(self) -> str:
-        keep = None if self.keep is None else self.keep.int().tolist()
-        return f"<{self.label}, {self.names}, keep={keep}, {self.pairwise}, scale={self.scale}, {self.how}>"
+        keep = None if self.attention_mask is None else self.attention_mask.int().tolist()
+        return f"<{self.label}, {self.names}, keep={keep}, {self.score_activation}, scale={self.scale}, {self.how}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))  # what a failing property test shows
@@ -89,7 +85,7 @@ class Case:
         B, _, N, _ = self.tensors[0].shape
         M = self.tensors[1].shape[2]
         return {
-            "allowed": oracle.allowed_array(self.rules, N, M, self.keep, B),
+            "allowed": oracle.allowed_array(self.rules, N, M, self.attention_mask, B),
             "bias": oracle.bias_array(self.rules, N, M),
         }
 
@@ -104,7 +100,8 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"masks": self.masks, "keep": self.keep, "pairwise": self.pairwise, "scale": self.scale}
+        options = {"attention_mask": self.attention_mask, "score_activation": self.score_activation, "scale": self.scale}
+        return {"masks": self.masks, **options}
 
     def to(self, dtype: torch.dtype) -> Case:
         return replace(self, tensors=tuple(t.to(dtype) for t in self.tensors), grad=self.grad.to(dtype))
@@ -120,7 +117,7 @@ class Case:
     def dense(self, dtype: torch.dtype, spelling: int = 0) -> tuple[Tensor, ...]:
         """Output and four gradients of the plain formula in a dtype, given in float64."""
         leaves = [tensor.detach().clone().to(dtype).requires_grad_() for tensor in self.tensors]
-        out = oracle.dense(*leaves, pairwise=self.pairwise, scale=self.scale, spelling=spelling, **self.arrays)
+        out = oracle.dense(*leaves, pairwise=self.score_activation, scale=self.scale, spelling=spelling, **self.arrays)
         grads = torch.autograd.grad(out, leaves, self.grad.to(dtype), allow_unused=True)
         grads = [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(grads, leaves, strict=True)]
         return tuple(tensor.detach().double() for tensor in (out, *grads))
@@ -137,7 +134,7 @@ def make(
     seed: int = 0,
     steep: float = 1.0,
     values: float = 1.0,
-    keep: Tensor | None = None,
+    attention_mask: Tensor | None = None,
     **more: Any,
 ) -> Case:
     """A case of random numbers; `steep` is the size of scores and s, `values` that of v."""
@@ -150,7 +147,9 @@ def make(
     q, k = draw(batch, heads, queries, score) * steep**0.5, draw(batch, heads, keys, score) * steep**0.5
     v, s = draw(batch, heads, keys, width) * values, draw(batch, heads, keys, width) * steep
     sizes = f"B={batch} H={heads} N={queries} M={keys} I={score} D={width} seed={seed} steep={steep} values={values}"
-    return Case((q, k, v, s), names, keep=keep, grad=draw(batch, heads, queries, width), label=sizes, **more)
+    return Case(
+        (q, k, v, s), names, attention_mask=attention_mask, grad=draw(batch, heads, queries, width), label=sizes, **more
+    )
 
 
 def holes(batch: int, keys: int, seed: int = 0) -> Tensor:
@@ -163,13 +162,6 @@ def holes(batch: int, keys: int, seed: int = 0) -> Tensor:
 
 def largest(tensor: Tensor) -> float:
     return float(tensor.detach().abs().amax()) if tensor.numel() else 0.0
-
-
-@contextmanager
-def single_precision() -> Iterator[None]:
-    """Nothing is computed in double inside."""
-    with mock.patch.object(precision, "_MOST", 0):
-        yield
 
 
 def budgets(case: Case, truths: tuple[Tensor, ...], lucky: bool) -> list[float]:
@@ -202,14 +194,5 @@ def assert_within_budget(case: Case, results: tuple[Tensor, ...], *, lucky: bool
 
 
 def assert_backend_within_budget(case: Case, backend: str) -> None:
-    """Output and gradients of a backend, or the output alone where it has no gradients on a CPU.
-
-    As it is, and again with everything in single precision, where luck counts.
-    """
-
-    def results() -> tuple[Tensor, ...]:
-        return case.run_with_grads(backend) if backend in TRAINABLE else (case.run(backend),)
-
-    assert_within_budget(case, results())
-    with single_precision():
-        assert_within_budget(case, results(), lucky=False)
+    """Output and gradients of a backend."""
+    assert_within_budget(case, case.run_with_grads(backend), lucky=False)

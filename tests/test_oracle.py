@@ -10,7 +10,9 @@ from tests import cases, oracle
 @pytest.mark.parametrize("name", cases.NAMES)
 def test_dense_formula_agrees_with_the_definition_worked_out_pair_by_pair(name, pairwise):
     keep = torch.tensor([[True, False, True, True, True], [False] * 5])
-    case = cases.make((name,), queries=3, keys=5, score=2, width=2, keep=keep, pairwise=pairwise).to(torch.float64)
+    case = cases.make((name,), queries=3, keys=5, score=2, width=2, attention_mask=keep, score_activation=pairwise).to(
+        torch.float64
+    )
     expected = oracle.by_hand(*case.tensors, case.rules, keep, pairwise)
     torch.testing.assert_close(case.dense(torch.float64)[0], expected, rtol=1e-12, atol=1e-12)
 

@@ -6,16 +6,16 @@ Names are loaded when they are first used, so that the command line answers at o
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtsa import masks
-    from mtsa.attention.backends import table as backend_table
-    from mtsa.attention.function import explain_backend, tensorized_attention
-    from mtsa.attention.layer import Explanation, MultiMaskAttention
-    from mtsa.attention.pooling import Source2Token
-    from mtsa.attention.rescue import count_rescued
-    from mtsa.attention.scratch import release_buffers
+    from mtsa.nn.attention import Explanation, MultiMaskAttention
+    from mtsa.nn.backends import table as backend_table
+    from mtsa.nn.fallback import count_fallbacks
+    from mtsa.nn.functional import explain_backend, tensorized_attention
+    from mtsa.nn.pooling import Source2Token
     from mtsa.workbench import load, train
 
 __version__ = "0.2.0"
@@ -26,25 +26,23 @@ __all__ = [
     "Source2Token",
     "__version__",
     "backend_table",
-    "count_rescued",
+    "count_fallbacks",
     "explain_backend",
     "load",
     "masks",
-    "release_buffers",
     "tensorized_attention",
     "train",
 ]
 
 _HOMES = {
-    "Explanation": "attention.layer",
-    "MultiMaskAttention": "attention.layer",
-    "Source2Token": "attention.pooling",
-    "backend_table": "attention.backends:table",
-    "count_rescued": "attention.rescue",
-    "explain_backend": "attention.function",
+    "Explanation": "nn.attention",
+    "MultiMaskAttention": "nn.attention",
+    "Source2Token": "nn.pooling",
+    "backend_table": "nn.backends:table",
+    "count_fallbacks": "nn.fallback",
+    "explain_backend": "nn.functional",
     "load": "workbench",
-    "release_buffers": "attention.scratch",
-    "tensorized_attention": "attention.function",
+    "tensorized_attention": "nn.functional",
     "train": "workbench",
 }
 
@@ -52,6 +50,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "masks":
         return importlib.import_module("mtsa.masks")
+    if name == "count_rescued":
+        warnings.warn("mtsa.count_rescued is now called mtsa.count_fallbacks", DeprecationWarning, stacklevel=2)
+        name = "count_fallbacks"
     if name not in _HOMES:
         raise AttributeError(f'module "mtsa" has no attribute "{name}"')
     home, _, known = _HOMES[name].partition(":")

@@ -1,6 +1,6 @@
-"""The public names of the positional masks; `mtsa.attention.masks` holds them."""
+"""The public names of the positional masks; `mtsa.nn.masks` holds them."""
 
-from mtsa.attention.masks import (
+from mtsa.nn.masks import (
     And,
     Backward,
     Distance,

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from mtsa.attention.layer import MultiMaskAttention
 from mtsa.bench import stacks
 from mtsa.bench.results import sections
 from mtsa.cli.app import app
 from mtsa.experiments import srl, translation
 from mtsa.models.swapped_attention import SwappedAttention
+from mtsa.nn.attention import MultiMaskAttention
 from mtsa.training.start import make
 
 SETTING = stacks.PRESETS["translation"]

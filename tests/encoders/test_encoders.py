@@ -302,7 +302,7 @@ def test_options_reach_the_attention_layer():
     }
     layer = build_encoder("mtsa", WIDTH, head_dim=5, dropout=0.2, **options).attention
     assert layer.masks == (Window(2), NoSelf())
-    assert (layer.activation, layer.token_scale, layer.source_scale) == ("tanh", "identity", "logsigmoid")
+    assert (layer.activation, layer.score_activation, layer.source_activation) == ("tanh", "identity", "logsigmoid")
     assert (layer.dense_dropout, layer.attention_dropout) == (0.2, 0.3)
 
 
@@ -329,7 +329,7 @@ def test_options_reach_the_attention_of_a_stack():
     stack = build_encoder("stacked_mtsa", WIDTH, **SMALL["stacked_mtsa"], **options)
     for layer in stack.layers:
         assert layer.attention.masks == (Window(2), NoSelf())
-        assert (layer.attention.token_scale, layer.attention.source_scale) == ("identity", "logsigmoid")
+        assert (layer.attention.score_activation, layer.attention.source_activation) == ("identity", "logsigmoid")
         assert layer.attention.attention_dropout == 0.3
     plain = build_encoder("stacked_multihead", WIDTH, **SMALL["stacked_multihead"], attention_dropout=0.3)
     assert {layer.attention.dropout for layer in plain.layers} == {0.3}

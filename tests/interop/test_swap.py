@@ -12,12 +12,12 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
-from mtsa.attention.problem import state
-from mtsa.attention.reference import attend
 from mtsa.data.source import InputError
 from mtsa.interop import replace_self_attention
 from mtsa.models.swap import ARCHITECTURES, model_class
 from mtsa.models.swapped_attention import Swap, real_keys
+from mtsa.nn.reference import attend
+from mtsa.nn.spec import make_spec
 
 _SIZES = {"vocab_size": 50, "max_position_embeddings": 40}
 _BERT = {**_SIZES, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
@@ -268,8 +268,8 @@ def test_the_numbers_are_those_of_the_definition(source):
     else:
         raw = dense(dense(k, module.source.hidden).relu(), module.source.score)
     s = torch.nn.functional.logsigmoid(raw)
-    problem = state(q, k, v, s, masks="forward*2, backward*2", keep=keep, pairwise="logsigmoid", scale=None, dropout_p=0.0)
-    wanted = attend(problem, q, k, v, s).transpose(1, 2).flatten(2)
+    spec = make_spec(q, k, v, s, masks="forward*2, backward*2", attention_mask=keep)
+    wanted = attend(spec, q, k, v, s).transpose(1, 2).flatten(2)
     mask = keep[:, None, None, :].expand(2, 1, 7, 7)
     torch.testing.assert_close(module(x, attention_mask=mask)[0], wanted)
     added = torch.zeros(2, 1, 7, 7).masked_fill(~mask, torch.finfo(torch.float32).min)

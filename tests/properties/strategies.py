@@ -41,8 +41,8 @@ def problems(draw: st.DrawFn, pairwise: tuple = cases.PAIRWISE, steep: tuple = (
         seed=draw(st.integers(0, 10_000)),
         steep=draw(st.sampled_from(steep)),
         values=draw(st.sampled_from((1.0, 100.0, 1e5))),
-        keep=draw(keeps(batch, keys)),
-        pairwise=draw(st.sampled_from(pairwise)),
+        attention_mask=draw(keeps(batch, keys)),
+        score_activation=draw(st.sampled_from(pairwise)),
         scale=draw(st.sampled_from((None, 0.7))),
         how=how,
     )

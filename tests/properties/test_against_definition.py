@@ -2,49 +2,38 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from tests import cases
 from tests.properties.strategies import problems
 
 
-@pytest.mark.parametrize("backend", ["reference", "factored", "tiled"])
+@pytest.mark.parametrize("backend", ["reference", "factored"])
 @given(case=problems(pairwise=(*cases.PAIRWISE, cases.soft_scale)))
 def test_every_problem_is_solved_within_the_budget(backend, case):
     cases.assert_backend_within_budget(case, backend)
 
 
-@given(case=problems(pairwise=("identity",)))
-def test_every_identity_problem_is_solved_by_sdpa_within_the_budget(case):
-    cases.assert_backend_within_budget(case, "sdpa")
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
+@pytest.mark.parametrize("backend", ["native", "blocked"])
 @given(case=problems())
-def test_every_named_problem_is_solved_by_flex_within_the_budget(case):
-    cases.assert_backend_within_budget(case, "flex")
+def test_every_problem_with_a_named_activation_is_solved_within_the_budget(backend, case):
+    cases.assert_backend_within_budget(case, backend)
 
 
 @given(case=problems())
 def test_auto_solves_every_problem_within_the_budget(case):
-    cases.assert_within_budget(case, case.run_with_grads("auto"))
+    cases.assert_within_budget(case, case.run_with_grads("auto"), lucky=False)
 
 
-@pytest.mark.parametrize("backend", ["reference", "factored", "tiled"])
+@pytest.mark.parametrize("backend", cases.BACKENDS)
 @given(case=problems(steep=(100.0, 1000.0)))
 def test_steep_problems_are_solved_within_the_budget(backend, case):
     cases.assert_backend_within_budget(case, backend)
 
 
-@given(case=problems(pairwise=("identity",), steep=(100.0, 1000.0)))
-def test_steep_problems_are_solved_by_sdpa_within_the_budget(case):
-    cases.assert_backend_within_budget(case, "sdpa")
-
-
-@pytest.mark.parametrize("backend", ["reference", "factored", "tiled"])
+@pytest.mark.parametrize("backend", cases.BACKENDS)
 @settings(max_examples=25)
-@given(case=problems(pairwise=(*cases.PAIRWISE, cases.soft_scale)))
+@given(case=problems())
 def test_rows_without_a_key_are_exactly_zero(backend, case):
     empty = ~case.arrays["allowed"].any(3)
     out, dq, *_ = case.run_with_grads(backend)
@@ -52,9 +41,9 @@ def test_rows_without_a_key_are_exactly_zero(backend, case):
     assert (dq[empty] == 0).all()
 
 
-@pytest.mark.parametrize("backend", ["reference", "factored", "tiled"])
+@pytest.mark.parametrize("backend", cases.BACKENDS)
 @settings(max_examples=25)
-@given(case=problems(pairwise=(*cases.PAIRWISE, cases.soft_scale)))
+@given(case=problems())
 def test_keys_that_no_query_sees_get_exactly_no_gradient(backend, case):
     unseen = ~case.arrays["allowed"].any(2)
     _, _, *key_grads = case.run_with_grads(backend)
@@ -65,8 +54,7 @@ def test_keys_that_no_query_sees_get_exactly_no_gradient(backend, case):
 @settings(max_examples=25)
 @given(case=problems())
 def test_the_three_ways_to_pass_masks_give_the_same_numbers(case):
-    if any("distance" in name for name in case.names):
-        return
+    assume(not any("distance" in name for name in case.names))
     outs = [cases.replace(case, how=how).run("reference") for how in ("list", "string", "tensor")]
     assert torch.equal(outs[0], outs[1])
     assert torch.equal(outs[0], outs[2])

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtsa.attention.layer import MultiMaskAttention
 from mtsa.encoders import build_encoder, encoder_names
 from mtsa.names import nearest
+from mtsa.nn.attention import MultiMaskAttention
 
 Layer = Callable[[Tensor], Tensor]
 
@@ -27,7 +27,6 @@ class Contender:
     build: Callable[[int, int], nn.Module]  # (width, heads) -> a module called as module(x)
     operations: Callable[[int, int, int], float] | None  # (length, width, heads) -> multiply-adds per token; None: not counted
     live_bytes: Callable[[int, int, int, int], float]  # (batch, length, width, heads) -> held in a training step, roughly
-    trains: bool = True  # on this machine's processor
     heavy: bool = False  # it may hold gigabytes, so it is not measured among the others
 
 
@@ -86,8 +85,7 @@ class Convolution(nn.Module):
 
 def _mtsa(form: str, backend: str) -> Callable[[int, int], nn.Module]:
     def build(width: int, heads: int) -> nn.Module:
-        scales = ("identity", "identity") if backend == "sdpa" else ("logsigmoid", "identity")
-        layer = MultiMaskAttention(width, heads, form=form, scales=scales)
+        layer = MultiMaskAttention(width, heads, form=form)
         layer.backend = backend
         return layer
 
@@ -122,10 +120,9 @@ def _pair_bytes(matrices: float, features: bool = False) -> Callable[[int, int, 
 
 _BACKENDS: dict[str, tuple[bool, Callable[[int, int, int, int], float]]] = {  # skips forbidden blocks; bytes held
     "auto": (True, _linear_bytes(20)),
-    "tiled": (True, _linear_bytes(20)),
+    "native": (True, _linear_bytes(20)),
+    "blocked": (True, _linear_bytes(20)),
     "factored": (False, _pair_bytes(7)),
-    "sdpa": (False, _pair_bytes(8)),
-    "flex": (False, _pair_bytes(8)),
     "reference": (False, _pair_bytes(5, features=True)),
 }
 
@@ -138,7 +135,6 @@ def _forms() -> list[Contender]:
             _mtsa(form, backend),
             _mtsa_operations(form, skips),
             held,
-            trains=backend != "flex",  # FlexAttention has no backward pass on a CPU
             heavy=backend != "auto",
         )
         for form in ("paper", "released")

@@ -12,7 +12,6 @@ import torch
 
 from mtsa.machine import circumstances
 
-from . import safety
 from .contenders import BASELINE, CONTENDERS, contender
 from .memory import peak_extra
 from .timing import Timing, measure
@@ -74,7 +73,7 @@ def run(
         ValueError: an unknown contender.
     """
     names = [contender(name).name for name in setting.names]
-    record = begun or {"setting": _plain(setting), **circumstances(), "rows": [], "safety": []}
+    record = begun or {"setting": _plain(setting), **circumstances(), "rows": []}
     stopped: dict[str, str] = {row["name"]: row["stopped"] for row in record["rows"] if "stopped" in row}
     for group in _groups(names):
         for length in setting.lengths:
@@ -124,8 +123,7 @@ def _measure_at(
         else:
             layers[name] = CONTENDERS[name].build(setting.width, setting.heads)
     note = f"length {length}"
-    trained = {name for name in layers if CONTENDERS[name].trains}
-    timings = measure(layers, shape, trained=trained, repeats=setting.repeats, seconds=setting.seconds, seed=setting.seed,
+    timings = measure(layers, shape, trained=set(layers), repeats=setting.repeats, seconds=setting.seconds, seed=setting.seed,
                       tick=functools.partial(tick, note))  # fmt: skip
     known = any(row["name"] == BASELINE and row["length"] == length for row in record["rows"])
     for name, timing in timings.items():
@@ -140,10 +138,6 @@ def _measure_at(
         if slowest > setting.patience:
             stopped[name] = f"a step took {slowest:.0f} s at length {length}, more than {setting.patience:.0f} s"
     record["rows"] += rows
-    for name in ("paper", "released"):
-        if name in layers:
-            share = safety.share(layers[name], shape, repeats=setting.repeats, seed=setting.seed)
-            record["safety"].append({"name": name, "length": length, "share": share})
 
 
 def ticks(setting: Setting) -> int:

@@ -57,15 +57,12 @@ def probe(name: str, batch: int, length: int, width: int, heads: int) -> dict[st
     """The peaks of an inference pass and then of a training step, in this process."""
     entry = contender(name)
     layer = entry.build(width, heads)
-    warm = layer(torch.randn(1, 8, width, requires_grad=entry.trains))  # libraries loaded, threads started
-    if entry.trains:
-        warm.sum().backward()
+    warm = layer(torch.randn(1, 8, width, requires_grad=True))  # libraries loaded, threads started
+    warm.sum().backward()
     del warm
     x, grad = torch.randn(batch, length, width), torch.ones(batch, length, width)
     before = resident()
     peaks = {"inference_bytes": peak_bytes(before, torch.no_grad()(lambda: layer(x)))}
-    if not entry.trains:
-        return peaks
     x.requires_grad_()
 
     def step() -> None:

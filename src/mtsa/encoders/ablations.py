@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from mtsa.attention.activations import activation_function
-from mtsa.attention.dropout import drop
-from mtsa.attention.function import tensorized_attention
-from mtsa.attention.head_linear import HeadLinear, glorot_linear
-from mtsa.attention.masks import Backward, Forward
-from mtsa.attention.problem import check_probability, check_size
+from mtsa.nn.activations import activation_function
+from mtsa.nn.dropout import dropout as drop
+from mtsa.nn.functional import tensorized_attention
+from mtsa.nn.linear import HeadLinear, glorot_linear
+from mtsa.nn.masks import Backward, Forward
+from mtsa.nn.spec import check_probability, check_size
 
 from .contract import Dense, Encoder, zero_padding
 from .registry import register
@@ -71,7 +71,9 @@ class _Partial(Encoder, ABC):
         rows = v.view(B * N, self.heads, self.head_dim).transpose(0, 1)  # [H, T, D]
         pair, source = self._scores(rows)
         q, k, s = (self._split(part, B, N) for part in (*pair, source))
-        attended = tensorized_attention(q, k, self._split(rows, B, N), s, masks=self.masks, keep=keep)  # [B, H, N, D]
+        attended = tensorized_attention(
+            q, k, self._split(rows, B, N), s, masks=self.masks, attention_mask=keep
+        )  # [B, H, N, D]
         seen = attended.transpose(1, 2).reshape(B * N, self.heads, self.head_dim).transpose(0, 1)  # [H, T, D]
         gate = torch.sigmoid(self.gate(self._drop(torch.cat([rows, seen], -1))))
         mixed = torch.lerp(seen, rows, gate)

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtsa.attention.activations import activation_function
-from mtsa.attention.dropout import drop
-from mtsa.attention.reference import safe_softmax
+from mtsa.nn.activations import activation_function
+from mtsa.nn.dropout import dropout as drop
+from mtsa.nn.reference import safe_softmax
 
 from .contract import Dense, Encoder, zero_padding
 from .disa import Directional, attend, earlier_or_later, pair_scores

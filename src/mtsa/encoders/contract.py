@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mtsa.attention.dropout import drop
-from mtsa.attention.head_linear import glorot_linear
+from mtsa.nn.dropout import dropout as drop
+from mtsa.nn.linear import glorot_linear
 
 
 class Encoder(nn.Module):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtsa.attention.activations import activation_function
-from mtsa.attention.dropout import drop
-from mtsa.attention.masks import Backward, Forward
-from mtsa.attention.reference import safe_softmax
+from mtsa.nn.activations import activation_function
+from mtsa.nn.dropout import dropout as drop
+from mtsa.nn.masks import Backward, Forward
+from mtsa.nn.reference import safe_softmax
 
 from .contract import Dense, Encoder, zero_padding
 from .registry import register

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtsa.attention.dropout import drop
+from mtsa.nn.dropout import dropout as drop
 
 from .contract import Encoder, zero_padding
 from .registry import register

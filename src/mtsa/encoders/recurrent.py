@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mtsa.attention.dropout import drop
+from mtsa.nn.dropout import dropout as drop
 
 from .contract import Encoder, zero_padding
 from .registry import register

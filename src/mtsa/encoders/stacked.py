@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtsa.attention.dropout import drop
-from mtsa.attention.layer import MultiMaskAttention
+from mtsa.nn.attention import MultiMaskAttention
+from mtsa.nn.dropout import dropout as drop
 
 from .contract import Dense, Encoder, zero_padding
 from .convolutional import MultiCnnEncoder
@@ -90,8 +91,8 @@ class StackedMtsaEncoder(_Stack):
         attention_dropout: float = 0.0,
     ) -> None:
         def attention() -> nn.Module:
-            rates, pair = (0.0, attention_dropout), (scales[0], scales[1])
-            return MultiMaskAttention(width, heads, masks=masks or None, bias=True, scales=pair, dropout=rates)
+            kinds: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
+            return MultiMaskAttention(width, heads, masks=masks or None, bias=True, dropout=(0.0, attention_dropout), **kinds)
 
         super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mtsa.attention.layer import MultiMaskAttention
+from mtsa.nn.attention import MultiMaskAttention
 
 from .contract import Encoder
 from .registry import register
@@ -47,7 +47,8 @@ class MtsaEncoder(Encoder):
             head_dim=head_dim,
             masks=masks or None,
             activation=activation,
-            scales=(scales[0], scales[1]),
+            score_activation=scales[0],
+            source_activation=scales[1],
             dropout=(dropout, attention_dropout),
         )
 

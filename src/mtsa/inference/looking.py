@@ -16,9 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtsa.attention.layer import MultiMaskAttention
-from mtsa.attention.masks import Mask
-from mtsa.attention.pooling import Source2Token
 from mtsa.data import subwords, tokens
 from mtsa.data.role_files import own_lemma
 from mtsa.data.sentences import Sentence
@@ -26,6 +23,9 @@ from mtsa.data.source import InputError
 from mtsa.data.tokens import kept_places
 from mtsa.models.swapped_attention import SwappedAttention
 from mtsa.models.tag_answers import flags
+from mtsa.nn.attention import MultiMaskAttention
+from mtsa.nn.masks import Mask
+from mtsa.nn.pooling import Source2Token
 
 from .opening import AnyPredictor
 from .predictor import Predictor

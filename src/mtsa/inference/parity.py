@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from mtsa.attention.function import tensorized_attention
 from mtsa.data import readers
 from mtsa.data.batches import sorted_batches, tensors
 from mtsa.data.examples import Example
 from mtsa.data.source import InputError
 from mtsa.machine import circumstances
+from mtsa.nn.functional import tensorized_attention
 
 from .export import FILES, Parts, silence
 from .opening import AnyPredictor

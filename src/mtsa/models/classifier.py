@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from mtsa.attention.activations import activation_function
 from mtsa.encoders.contract import Dense
+from mtsa.nn.activations import activation_function
 
 from .config import MtsaConfig
 from .context import real

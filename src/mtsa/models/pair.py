@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from mtsa.attention.activations import activation_function
 from mtsa.encoders.contract import Dense
+from mtsa.nn.activations import activation_function
 
 from .config import MtsaPairConfig
 from .context import real

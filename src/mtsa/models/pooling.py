@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtsa.attention.pooling import Source2Token
 from mtsa.names import nearest
+from mtsa.nn.pooling import Source2Token
 
 POOLINGS = ("source2token", "max", "mean")
 

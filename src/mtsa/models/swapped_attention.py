@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
-from mtsa.attention import problem as problems
-from mtsa.attention import reference
-from mtsa.attention.function import tensorized_attention
-from mtsa.attention.head_linear import HeadLinear
-from mtsa.attention.mask_choice import rules_for
-from mtsa.attention.scales import SCALES, apply, scale_function
+from mtsa.nn import reference
+from mtsa.nn.functional import tensorized_attention
+from mtsa.nn.linear import HeadLinear
+from mtsa.nn.mask_specs import rules_for
+from mtsa.nn.score_functions import SCORE_ACTIVATIONS, apply, score_function
+from mtsa.nn.spec import AttentionSpec, make_spec
 
 from .transformers_internals import attention_implementation
 
@@ -56,8 +56,8 @@ class Swap:
                 raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
         for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
             if not isinstance(scale, str):
-                raise ValueError(f"{name} must be one of {', '.join(SCALES)}, which a saved model can keep")
-            scale_function(scale, name)
+                raise ValueError(f"{name} must be one of {', '.join(SCORE_ACTIVATIONS)}, which a saved model can keep")
+            score_function(scale, name)
         if (
             isinstance(self.source_bias, bool)
             or not isinstance(self.source_bias, int | float)
@@ -89,7 +89,7 @@ class SourceScores(nn.Module):
         super().__init__()
         self.hidden = HeadLinear(heads, width, width, bias=True) if swap.source == "key" else None
         self.score = HeadLinear(heads, width, width, bias=True)
-        self.scale = scale_function(swap.source_scale, "source_scale")
+        self.scale = score_function(swap.source_scale, "source_scale")
         self.swap = swap
         self.start()
 
@@ -130,7 +130,8 @@ class SwappedAttention(nn.Module):
         keep, rules = real_keys(mask), self.swap.rules(q.shape[1])
         rate = dropout if self.training else 0.0
         s = self.source(k, v)
-        out = tensorized_attention(q, k, v, s, masks=rules, keep=keep, pairwise=self.swap.pairwise, dropout_p=rate)
+        options: dict[str, Any] = {"attention_mask": keep, "score_activation": self.swap.pairwise}
+        out = tensorized_attention(q, k, v, s, masks=rules, dropout_p=rate, **options)
         weights = None
         if attention_implementation(self.config) == "eager":  # the one that gives weights
             weights = self._token_weights(q, k, v, s, keep)
@@ -140,14 +141,14 @@ class SwappedAttention(nn.Module):
         """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
         q, k, v = self.project(x)
         s, keep = self.source(k, v), real_keys(mask)
-        return self._token_weights(q, k, v, s, keep), reference.source_weights(self._problem(q, k, v, s, keep), s)
+        return self._token_weights(q, k, v, s, keep), reference.source_weights(self._spec(q, k, v, s, keep), s)
 
     def _token_weights(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> Tensor:
-        return reference.safe_softmax(reference.token_exponent(self._problem(q, k, v, s, keep), q, k), 3)
+        return reference.token_weights(self._spec(q, k, v, s, keep), q, k)
 
-    def _problem(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> problems.Problem:
-        rules, pairwise = self.swap.rules(q.shape[1]), self.swap.pairwise
-        return problems.state(q, k, v, s, masks=rules, keep=keep, pairwise=pairwise, scale=None, dropout_p=0.0)
+    def _spec(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> AttentionSpec:
+        rules = self.swap.rules(q.shape[1])
+        return make_spec(q, k, v, s, masks=rules, attention_mask=keep, score_activation=self.swap.pairwise)
 
 
 def real_keys(mask: Tensor | None) -> Tensor | None:

@@ -1,0 +1,36 @@
+"""The activation functions of the dense layers (sigma_m in the paper), by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Activation = str | Callable[[Tensor], Tensor]
+"""A name from ACTIVATIONS, or a function of a tensor."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "elu": F.elu,
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
+
+
+def activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """The function behind a name; a callable is returned as it is.
+
+    Raises:
+        ValueError: an unknown name, answered with the nearest one.
+    """
+    if not isinstance(activation, str) and callable(activation):
+        return activation
+    if activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    near = difflib.get_close_matches(str(activation), ACTIVATIONS, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(ACTIVATIONS)}, or pass a callable"
+    raise ValueError(f'unknown activation "{activation}"; {hint}')

@@ -1,0 +1,369 @@
+"""Multi-mask tensorized self-attention as a layer: sequences in, sequences of the same length out.
+
+Letters: B batch, N tokens, E embed_dim, H heads, I score width (the paper's d_i), D head width (d_h), T = B * N.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import fallback, reference, score_functions
+from .activations import Activation, activation_function
+from .backends import choose
+from .dropout import dropout as drop
+from .functional import describe, run
+from .linear import HeadLinear, glorot_linear, reset_glorot
+from .mask_specs import HeadMasks, rules_for
+from .masks import Backward, Forward, Mask, from_key_padding_mask
+from .score_functions import ScoreActivation
+from .spec import AttentionSpec, check_attention_mask, check_probability, check_size
+
+FORMS = ("paper", "released")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The output of a layer, and the weights behind it."""
+
+    output: Tensor  # [B, N, H * D]
+    token2token: Tensor  # [B, H, N, N]: for each query, softmax of the pair scores over its allowed keys
+    source2token: Tensor  # [B, H, N, D]: for each feature, softmax of the source2token scores over the real keys
+    tensor: Tensor | None  # [B, H, N, N, D]: the weights of the definition, on request
+    backend: str  # the one that ran, and why
+    rescued: int  # (query, feature) entries that were computed by the definition
+
+
+class MultiMaskAttention(nn.Module):
+    """Multi-mask tensorized self-attention: `layer(x, attention_mask)` maps [B, N, embed_dim] to [B, N, num_heads * head_dim].
+
+    The layer has two forms. `paper` is Algorithm 1: q, k and v are linear in x, the source2token scores come from k, and an
+    output layer joins the heads. `released` is what the authors ran: v = act(W x + b); q, k and the scores come from v within
+    each head; a gate mixes v and the attended values; there is no output layer, so it needs fewer operations.
+
+    Args:
+        embed_dim: width of x.
+        num_heads: number of heads.
+        form: "paper" or "released".
+        head_dim: width of each head; embed_dim / num_heads when None.
+        score_dim: width of q and k, and of the hidden source2token layer; head_dim when None.
+        masks: None for half of the heads forward and half backward; or one mask, a list of them, or a string such as
+            "forward*4, backward*4" or "causal".
+        bias: whether q, k, v and the output layer of the `paper` form have biases.
+        activation: of the dense layers: "relu", "elu", "tanh", "gelu", "silu" or a callable.
+        score_activation: sigma_t, of the token2token scores: "logsigmoid", "identity" or a callable.
+        source_activation: sigma_s, of the source2token scores: "identity", "logsigmoid" or a callable.
+        dropout: rate for the input of every dense layer; or two rates, (dense, attention), with that of the attention itself
+            (appendix A.3).
+        device: of the parameters.
+        dtype: of the parameters.
+
+    `layer.backend` is "auto"; set it to the name of a backend to fix one.
+
+    Raises:
+        ValueError: a number, name or combination that does not work.
+        TypeError: a value of the wrong type.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        form: str = "paper",
+        head_dim: int | None = None,
+        score_dim: int | None = None,
+        masks: Mask | Sequence[Mask] | str | None = None,
+        bias: bool = False,
+        activation: Activation = "relu",
+        score_activation: ScoreActivation = "logsigmoid",
+        source_activation: ScoreActivation = "identity",
+        dropout: float | tuple[float, float] = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        scales: tuple[ScoreActivation, ScoreActivation] | None = None,
+    ) -> None:
+        super().__init__()
+        self.embed_dim, self.num_heads = check_size(embed_dim, "embed_dim"), check_size(num_heads, "num_heads")
+        if form not in FORMS:
+            raise ValueError(f'unknown form "{form}"; it must be "paper" or "released"')
+        if form == "released" and bias:
+            raise ValueError('bias=True is for form="paper"; the released form has its biases where the authors have them')
+        if scales is not None:
+            warnings.warn("scales= is now score_activation= and source_activation=", DeprecationWarning, stacklevel=2)
+            score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
+        self.form = form
+        self.head_dim = check_size(head_dim, "head_dim") if head_dim is not None else _share(embed_dim, num_heads)
+        self.score_dim = check_size(score_dim, "score_dim") if score_dim is not None else self.head_dim
+        self.masks = _half_and_half(num_heads) if masks is None else masks
+        self.activation = activation
+        self._act = activation_function(activation)
+        score_functions.score_function(score_activation, "score_activation")
+        self._source_act = score_functions.score_function(source_activation, "source_activation")
+        self.score_activation, self.source_activation = score_activation, source_activation
+        rates = (dropout, 0.0) if isinstance(dropout, int | float) else dropout
+        dense, attention = _pair(rates, "dropout", "(dense, attention), such as (0.1, 0.0), or one number")
+        self.dense_dropout = check_probability(dense, "dropout")
+        self.attention_dropout = check_probability(attention, "dropout[1]")
+        self.backend = "auto"
+        self._make_layers(bias, device=device, dtype=dtype)
+
+    def _make_layers(self, bias: bool, **factory: Any) -> None:
+        H, D, I = self.num_heads, self.head_dim, self.score_dim
+        self.query: nn.Linear | HeadLinear
+        self.key: nn.Linear | HeadLinear
+        if self.form == "paper":
+            self.query = glorot_linear(self.embed_dim, H * I, bias=bias, **factory)
+            self.key = glorot_linear(self.embed_dim, H * I, bias=bias, **factory)
+            self.value = glorot_linear(self.embed_dim, H * D, bias=bias, **factory)
+            self.output = glorot_linear(H * D, H * D, bias=bias, **factory)
+            source = I
+        else:
+            self.value = glorot_linear(self.embed_dim, H * D, bias=True, **factory)
+            self.query = HeadLinear(H, D, I, bias=False, **factory)
+            self.key = HeadLinear(H, D, I, bias=False, **factory)
+            self.gate = HeadLinear(H, 2 * D, D, bias=True, **factory)
+            source = D
+        self.source_hidden = HeadLinear(H, source, I, bias=True, **factory)
+        self.source_score = HeadLinear(H, I, D, bias=True, **factory)
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters: Glorot weights, zero biases."""
+        for layer in self.children():
+            if isinstance(layer, nn.Linear):
+                reset_glorot(layer)
+            elif isinstance(layer, HeadLinear):
+                layer.reset_parameters()
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        """The mask of each head. Assign one mask, a list with one per head, or a string such as "forward*4, backward*4"."""
+        return self._head_masks.rules
+
+    @masks.setter
+    def masks(self, masks: Mask | Sequence[Mask] | str) -> None:
+        self._head_masks = HeadMasks(rules_for(masks, self.num_heads), None)
+
+    @property
+    def out_dim(self) -> int:
+        """Width of the output."""
+        return self.num_heads * self.head_dim
+
+    def forward(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        context: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
+        """Attend within each sequence, or from x to a context.
+
+        Args:
+            x: [B, N, embed_dim].
+            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None when there is no padding. Padded positions
+                give 0. With a context it is the mask of the context, [B, M].
+            context: sequences [B, M, embed_dim] to attend to instead of x.
+            key_padding_mask: the same with the sense of `nn.MultiheadAttention`: True = padding.
+            keep: deprecated name of attention_mask.
+
+        Raises:
+            TypeError, ValueError: if x or a mask is of the wrong type, dtype or shape.
+        """
+        mask = self._check(x, attention_mask, context, key_padding_mask, keep)
+        if mask is not None and torch.is_grad_enabled():  # so that no value stored there, NaN included, reaches a gradient
+            x, context = (_zero_padding(x, mask), None) if context is None else (x, _zero_padding(context, mask))
+        q, k, v, s, own = self._project(x, context)
+        out = self._combine(self._attend(q, k, v, s, mask, within=context is None), own)
+        if mask is None or context is not None or self._zero_stays_zero():
+            return out
+        return _zero_padding(out, mask)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(q, k, v, s), each [B, H, N, .]: the inputs of `tensorized_attention`; s has passed its activation."""
+        return self._project(x, None)[:4]
+
+    def combine(self, heads: Tensor, v: Tensor) -> Tensor:
+        """The output [B, N, H * D] from the attended heads [B, H, N, D] and the values v of `project`."""
+        return self._combine(heads, v)
+
+    def explain(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        tensor: bool = False,
+        key_padding_mask: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Explanation:
+        """The output, bit-equal to `layer(x, attention_mask)` without dropout, and the weights behind it.
+
+        Args:
+            x: [B, N, embed_dim].
+            attention_mask: as in `forward`.
+            tensor: also return the weight of every feature of every pair, [B, H, N, N, D].
+            key_padding_mask: as in `forward`.
+            keep: deprecated name of attention_mask.
+
+        Raises:
+            RuntimeError: in training mode with dropout, where weights and output of one call would differ.
+            TypeError, ValueError: as `forward`.
+        """
+        if self.training and (self.dense_dropout > 0 or self.attention_dropout > 0):
+            raise RuntimeError("explain() needs the layer without dropout; call layer.eval() first")
+        mask = self._check(x, attention_mask, None, key_padding_mask, keep)
+        with fallback.count_fallbacks() as count:
+            output = self(x, mask)
+        q, k, v, s = self.project(_zero_padding(x, mask))
+        spec = self._spec(q, mask, within=True)
+        q, k, v, s = spec.ready(q, k, v, s)
+        return Explanation(
+            output=output,
+            token2token=reference.token_weights(spec, q, k),
+            source2token=reference.source_weights(spec, s),
+            tensor=reference.weight_tensor(spec, q, k, s) if tensor else None,
+            backend=describe(choose(spec, self.backend, device=q.device.type, keys=k.shape[2])),
+            rescued=count.entries,
+        )
+
+    def extra_repr(self) -> str:
+        masks = ", ".join(f"{last - first} x {rule}" for rule, first, last in self._head_masks.runs())
+        options = f"activation={self.activation}, dropout=({self.dense_dropout}, {self.attention_dropout})"
+        return f"{self.embed_dim} -> {self.out_dim}, {self.num_heads} heads, form={self.form}, masks=[{masks}], {options}"
+
+    # Steps
+
+    def _project(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """(q, k, v, s) and the values of x itself, which the gate of the released form mixes in."""
+        source = x if context is None else context
+        if self.form == "paper":
+            q = self._split(self.query(self._drop(x)), self.score_dim)
+            k = self._split(self.key(self._drop(source)), self.score_dim)
+            own = v = self._split(self.value(self._drop(source)), self.head_dim)
+            rows = _heads_first(k)
+        else:
+            own = self._split(self._act(self.value(self._drop(x))), self.head_dim)
+            v = own if context is None else self._split(self._act(self.value(self._drop(context))), self.head_dim)
+            rows = _heads_first(v)  # [H, T, D]
+            q = _heads_second(self.query(self._drop(rows if context is None else _heads_first(own))), own)
+            k = _heads_second(self.key(self._drop(rows)), v)
+        hidden = self._act(self.source_hidden(self._drop(rows)))  # f^s of the paper: two layers in each head
+        scores = _heads_second(self.source_score(self._drop(hidden)), k)
+        return q, k, v, score_functions.apply(self._source_act, scores), own
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, mask: Tensor | None, *, within: bool) -> Tensor:
+        if not q.dtype == k.dtype == v.dtype == s.dtype:  # autocast rounds some layers and not others
+            widest = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.promote_types(v.dtype, s.dtype))
+            q, k, v, s = (tensor.to(widest) for tensor in (q, k, v, s))
+        spec = self._spec(q, mask, within=within)
+        return run(choose(spec, self.backend, device=q.device.type, keys=k.shape[2]), spec, q, k, v, s)
+
+    def _spec(self, q: Tensor, mask: Tensor | None, *, within: bool) -> AttentionSpec:
+        rate = self.attention_dropout if self.training else 0.0
+        scale = 1.0 / math.sqrt(self.score_dim)
+        return AttentionSpec(self._head_masks, mask, self.score_activation, scale, rate, q.dtype, mask is not None and within)
+
+    def _combine(self, heads: Tensor, v: Tensor) -> Tensor:
+        B, _, N, _ = heads.shape
+        if self.form == "paper":
+            joined: Tensor = self.output(self._drop(heads.transpose(1, 2).reshape(B, N, self.out_dim)))
+            return joined
+        rows, values = _heads_first(heads), _heads_first(v)  # [H, T, D]
+        gate = torch.sigmoid(self.gate(self._drop(torch.cat([values, rows], -1))))
+        mixed = torch.lerp(rows, values, gate)
+        return mixed.transpose(0, 1).reshape(B, N, self.out_dim)
+
+    def _zero_stays_zero(self) -> bool:
+        """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""
+        if self.form != "paper" or type(self.output) is not nn.Linear:
+            return False
+        return self.output.bias is None and "forward" not in self.output.__dict__
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """Dropout of a dense layer's input, with new factors in each call."""
+        return drop(x, self.dense_dropout, self.training)
+
+    def _split(self, x: Tensor, width: int) -> Tensor:
+        return x.view(x.shape[0], x.shape[1], self.num_heads, width).transpose(1, 2)  # [B, H, N, width]
+
+    def _check(self, x: Tensor, attention_mask: Any, context: Any, key_padding_mask: Any, keep: Any) -> Tensor | None:
+        """Check the arguments of `forward`; the padding mask as bool."""
+        self._check_sequence(x, "x")
+        if context is not None:
+            self._check_sequence(context, "context")
+            if context.shape[0] != x.shape[0]:
+                raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
+        if keep is not None:
+            warnings.warn("keep= is now called attention_mask=", DeprecationWarning, stacklevel=4)
+        if sum(given is not None for given in (attention_mask, key_padding_mask, keep)) > 1:
+            raise TypeError("pass either attention_mask (1 = token) or key_padding_mask (True = padding), not both")
+        if key_padding_mask is not None:
+            attention_mask = from_key_padding_mask(key_padding_mask)
+        mask = keep if attention_mask is None else attention_mask
+        if mask is None:
+            return None
+        return check_attention_mask(mask, x.shape[0], (x if context is None else context).shape[1], x.device)
+
+    def _check_sequence(self, x: Any, name: str) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
+        if x.is_nested:
+            raise TypeError(f"{name} is a nested tensor; pad it with torch.nested.to_padded_tensor and pass an attention_mask")
+        if not x.is_floating_point():
+            raise TypeError(f"{name} has dtype {x.dtype}; it must be vectors [B, N, {self.embed_dim}]: embed token ids first")
+        if x.dim() != 3 or x.shape[2] != self.embed_dim:
+            hint = ": use x.unsqueeze(0) for one sequence" if x.dim() == 2 and x.shape[1] == self.embed_dim else ""
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first{hint}"
+            )
+        weight = getattr(self.value, "weight", None)
+        expected = weight.dtype if isinstance(weight, Tensor) else x.dtype
+        if x.dtype == expected or not expected.is_floating_point or x.device.type == "meta":
+            return
+        if not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(
+                f"{name} has dtype {x.dtype}, but the layer has {expected}; use x.to({expected}) or layer.to(x.dtype)"
+            )
+
+
+def _zero_padding(out: Tensor, mask: Tensor | None) -> Tensor:
+    return out if mask is None else out.masked_fill(~mask[:, :, None], 0.0)
+
+
+def _heads_first(x: Tensor) -> Tensor:
+    """[B, H, N, D] -> [H, T, D], without a copy when x came from [B, N, H, D]."""
+    B, H, N, D = x.shape
+    return x.transpose(1, 2).reshape(B * N, H, D).transpose(0, 1)
+
+
+def _heads_second(x: Tensor, like: Tensor) -> Tensor:
+    """[H, T, D] -> [B, H, N, D], with B and N as in `like`."""
+    return x.reshape(x.shape[0], like.shape[0], like.shape[2], x.shape[2]).transpose(0, 1)
+
+
+def _half_and_half(heads: int) -> tuple[Mask, ...]:
+    if heads % 2:
+        raise ValueError(
+            f"num_heads ({heads}) is odd, so half forward and half backward is not possible; "
+            f'pass masks, such as masks="noself", or one mask for each head'
+        )
+    return (Forward(),) * (heads // 2) + (Backward(),) * (heads // 2)
+
+
+def _share(embed_dim: int, heads: int) -> int:
+    if embed_dim % heads:
+        raise ValueError(f"num_heads ({heads}) must divide embed_dim ({embed_dim}); or pass head_dim")
+    return embed_dim // heads
+
+
+def _pair(value: Any, name: str, example: str) -> tuple[Any, Any]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name} is {value!r}; it must be a pair {example}")
+    return value[0], value[1]

@@ -1,0 +1,146 @@
+"""Which implementation can do what, which one `auto` uses, and why."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from . import blocked, factored, graph, reference, score_functions
+from .kernels import cpu
+from .spec import HALF, AttentionSpec
+
+Attend = Callable[[AttentionSpec, Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
+
+_LONG = 512  # keys from which on memory that grows with N x M is avoided
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One row of the capability table."""
+
+    name: str
+    attend: Attend
+    devices: str  # "any", or the one device type
+    score_activations: tuple[str, ...]  # "logsigmoid", "identity", "callable"
+    dtypes: tuple[torch.dtype, ...]
+    memory: str  # in training, as a function of the lengths N and M
+    about: str
+
+    def refusal(self, spec: AttentionSpec, device: str) -> str | None:
+        """Why this backend cannot be used, as the end of a sentence; None when it can."""
+        kind = score_functions.kind(spec.score_activation)
+        if self.name == "native" and not cpu.available():
+            return f"is not available ({cpu.description()})"
+        if self.devices not in ("any", device) and device != "meta":
+            return f"does not run on {device}"
+        if spec.dtype not in self.dtypes:
+            return f"does not take {spec.dtype}"
+        if kind not in self.score_activations:
+            return f'does not support score_activation="{kind}"' if kind != "callable" else "does not support a callable"
+        if self.name in ("native", "blocked") and _trainable_bias(spec):
+            return "gives no gradient to the parameters of a mask"
+        return None
+
+
+def _trainable_bias(spec: AttentionSpec) -> bool:
+    """Whether the bias of a user-defined mask has parameters of its own."""
+    if not spec.masks.biased or spec.masks.intervals is not None or not torch.is_grad_enabled():
+        return False
+    bias = spec.masks.bias((0, 1), (0, 1), torch.empty(0))
+    return bias is not None and bias.requires_grad
+
+
+_NAMED, _ANY = ("logsigmoid", "identity"), ("logsigmoid", "identity", "callable")
+_FLOATS = (*HALF, torch.float32, torch.float64)
+
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend
+    for backend in (
+        Backend("reference", reference.attend, "any", _ANY, _FLOATS, "N x M x D", "the definition"),
+        Backend("factored", factored.attend, "any", _ANY, _FLOATS, "N x M", "Algorithm 1 in PyTorch operations"),
+        Backend("native", cpu.attend, "cpu", _NAMED, (*HALF, torch.float32), "N + M", "Algorithm 1 in C++"),
+        Backend("blocked", blocked.attend, "any", _NAMED, _FLOATS, "N + M", "Algorithm 1 in blocks of queries"),
+    )
+}
+
+GRAPH = Backend(
+    "graph", graph.attend, "any", _ANY, _FLOATS, "N x M", "Algorithm 1, or the definition where the graph needs it"
+)
+
+_RENAMED = {"tiled": "blocked"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The backend that will run, and the reason."""
+
+    backend: Backend
+    why: str
+
+
+def choose(spec: AttentionSpec, name: str, *, device: str, keys: int) -> Choice:
+    """The backend for a call; `name` is one of BACKENDS or "auto".
+
+    Raises:
+        ValueError: an unknown name, answered with the nearest one, or a backend that cannot be used, with the names of those
+            that can.
+    """
+    if name == "auto":
+        return _automatic(spec, device, keys)
+    if name in _RENAMED:
+        warnings.warn(f'backend="{name}" is now called "{_RENAMED[name]}"', DeprecationWarning, stacklevel=4)
+        name = _RENAMED[name]
+    if name not in BACKENDS:
+        near = difflib.get_close_matches(str(name), BACKENDS, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"the names are auto, {', '.join(BACKENDS)}"
+        raise ValueError(f'unknown backend "{name}"; {hint}')
+    backend = BACKENDS[name]
+    refusal = backend.refusal(spec, device)
+    if refusal is not None:
+        others = [other.name for other in BACKENDS.values() if other.refusal(spec, device) is None]
+        raise ValueError(f'backend "{name}" {refusal}; use backend="auto", or one of {", ".join(others)}')
+    if torch.compiler.is_exporting() and name != "reference":
+        raise ValueError(f'backend "{name}" cannot be exported; use backend="auto" or "reference"')
+    return Choice(backend, "requested by name")
+
+
+def _automatic(spec: AttentionSpec, device: str, keys: int) -> Choice:
+    if torch.compiler.is_exporting():
+        if spec.dropout_p > 0:
+            raise ValueError("dropout_p is not 0 during export; call model.eval() before torch.export")
+        return Choice(GRAPH, "an exported graph cannot depend on the values of tensors")
+    if transformed():
+        return Choice(BACKENDS["reference"], "transforms of torch.func cannot depend on the values of tensors")
+    if score_functions.kind(spec.score_activation) == "callable":
+        if torch.compiler.is_compiling():
+            return Choice(BACKENDS["reference"], "a user-defined score activation in a compiled graph")
+        return Choice(BACKENDS["factored"], "a user-defined score activation")
+    if BACKENDS["native"].refusal(spec, device) is None:
+        return Choice(BACKENDS["native"], "compiled code for CPUs")
+    if BACKENDS["blocked"].refusal(spec, device) is not None:
+        return Choice(BACKENDS["factored"], "a mask with parameters of its own")
+    if keys >= _LONG:
+        return Choice(BACKENDS["blocked"], "a long sequence, in memory that grows linearly")
+    return Choice(BACKENDS["factored"], "a short sequence")
+
+
+def transformed() -> bool:
+    """Whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def table() -> str:
+    """The capability table as text."""
+    rows = [("backend", "device", "dtype", "score activation", "memory in training", "available", "how")]
+    for backend in BACKENDS.values():
+        dtypes = "any float" if backend.dtypes == _FLOATS else ", ".join(str(d).removeprefix("torch.") for d in backend.dtypes)
+        state = cpu.description() if backend.name == "native" else "yes"
+        names = ", ".join(backend.score_activations)
+        rows.append((backend.name, backend.devices, dtypes, names, backend.memory, state, backend.about))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

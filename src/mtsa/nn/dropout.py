@@ -1,0 +1,53 @@
+"""Dropout from a seed: the backward pass draws the same factors again instead of storing them.
+
+Seeds come from torch's default generator, so `torch.manual_seed` and activation checkpointing work as usual.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .kernels import cpu
+
+
+def draw_seed() -> Tensor:
+    """A random seed, as a tensor, so that a compiled graph draws a new one in each call."""
+    return torch.randint(2**62, (), device="cpu")
+
+
+def factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
+    """Dropout factors in the shape of `like`: 0 with probability p, otherwise 1 / (1 - p). Streams of a seed differ."""
+    generator = torch.Generator(like.device).manual_seed((int(seed) + stream * 0x9E3779B97F4A7C15) % 2**63)
+    drawn = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    return drawn.bernoulli_(1.0 - p, generator=generator).div_(1.0 - p)
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """As `F.dropout`; several times as fast on a CPU."""
+    if p <= 0 or not training:
+        return x
+    if not cpu.takes(x) or torch.compiler.is_compiling():
+        return F.dropout(x, p, training)
+    out: Tensor = _Dropout.apply(x, p)
+    return out
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        ctx.p, ctx.seed = p, int(draw_seed())
+        out = cpu.dropout(x, p, ctx.seed)
+        ctx.stride = out.stride()
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled() and grad.requires_grad:
+            raise RuntimeError("second derivatives through dropout: call eval() first, or use torch.nn.Dropout")
+        if grad.stride() != ctx.stride:
+            grad = torch.empty_strided(grad.shape, ctx.stride, dtype=grad.dtype).copy_(grad)
+        return cpu.dropout(grad, ctx.p, ctx.seed), None

@@ -1,0 +1,175 @@
+"""The function: tensorized attention over tensors.
+
+Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D head width (d_h).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import operators
+from .backends import Choice, choose, transformed
+from .dropout import draw_seed
+from .mask_specs import MaskChoice
+from .score_functions import ScoreActivation
+from .spec import AttentionSpec, make_spec
+
+_OPERATORS = ("native", "factored", "blocked")
+_RENAMED = {"keep": "attention_mask", "pairwise": "score_activation"}
+
+
+def tensorized_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    s: Tensor,
+    *,
+    masks: MaskChoice = None,
+    attention_mask: Tensor | None = None,
+    score_activation: ScoreActivation = "logsigmoid",
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    backend: str = "auto",
+    **renamed: Any,
+) -> Tensor:
+    """Attention with a score for every feature of every token pair.
+
+    For query j, key i and feature l the weight is exp(score_activation(<k_i, q_j> * scale) + bias(i, j) + s[i, l]), normalised
+    over the allowed keys i. A query without an allowed key gives exactly 0, with gradient 0.
+
+    Args:
+        q: queries [B, H, N, I].
+        k: keys [B, H, M, I].
+        v: values [B, H, M, D].
+        s: source2token scores [B, H, M, D], after their activation sigma_s.
+        masks: which keys each query attends to: None (all), one mask for every head, a list of H masks, a string such as
+            "forward*4, backward*4", or a bool tensor broadcastable to [B, H, N, M] with True = attend.
+        attention_mask: bool or integer [B, M], 1 = token, 0 = padding; None when there is no padding.
+        score_activation: sigma_t: "logsigmoid" (the factor is sigmoid(score)), "identity" (exp(score)), or a callable.
+        scale: factor of the dot product; 1 / sqrt(I) when None.
+        dropout_p: attention dropout; applied to both factors of the numerator, not to the denominator.
+        backend: "auto", "native", "factored", "blocked" or "reference"; see `explain_backend`.
+
+    Returns:
+        The attended values [B, H, N, D], in the dtype of the inputs.
+
+    Raises:
+        TypeError: a tensor, mask or option of the wrong kind or dtype.
+        ValueError: shapes that do not fit, a number out of range, or a backend that cannot be used.
+    """
+    if renamed:
+        attention_mask, score_activation = _take_renamed(renamed, attention_mask, score_activation)
+    q, k, v, s = _one_dtype(q, k, v, s)
+    spec = make_spec(
+        q,
+        k,
+        v,
+        s,
+        masks=masks,
+        attention_mask=attention_mask,
+        score_activation=score_activation,
+        scale=scale,
+        dropout_p=dropout_p,
+    )
+    return run(choose(spec, backend, device=q.device.type, keys=k.shape[2]), spec, q, k, v, s)
+
+
+def explain_backend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    s: Tensor,
+    *,
+    masks: MaskChoice = None,
+    attention_mask: Tensor | None = None,
+    score_activation: ScoreActivation = "logsigmoid",
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    backend: str = "auto",
+) -> str:
+    """Which backend `tensorized_attention` would use for these arguments, and why, in one sentence.
+
+    Raises:
+        TypeError, ValueError: as `tensorized_attention`.
+    """
+    q, k, v, s = _one_dtype(q, k, v, s)
+    spec = make_spec(
+        q,
+        k,
+        v,
+        s,
+        masks=masks,
+        attention_mask=attention_mask,
+        score_activation=score_activation,
+        scale=scale,
+        dropout_p=dropout_p,
+    )
+    return describe(choose(spec, backend, device=q.device.type, keys=k.shape[2]))
+
+
+def describe(choice: Choice) -> str:
+    """A choice as one sentence."""
+    return f"{choice.backend.name}: {choice.why} ({choice.backend.about}; memory in training {choice.backend.memory})"
+
+
+def run(choice: Choice, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    """Run a backend. Autocast has no effect inside: every backend computes half precision in float32 and rounds once."""
+    if torch.is_autocast_enabled(q.device.type if q.device.type != "meta" else "cpu"):
+        with torch.autocast(q.device.type, enabled=False):
+            return run(choice, spec, q, k, v, s)
+    if 0 in (*q.shape[:3], *v.shape):
+        return _nothing(q, k, v, s)
+    seed = draw_seed() if spec.dropout_p > 0 else None
+    name = choice.backend.name
+    if name in _OPERATORS and isinstance(spec.score_activation, str) and _through_operator(q):
+        out = operators.attend(name, spec, q, k, v, s, seed)
+    else:
+        out = choice.backend.attend(spec, q, k, v, s, seed)
+    if spec.skip_padded_queries and name != "native":  # the native kernel leaves them out
+        assert spec.attention_mask is not None
+        out = out.masked_fill(~spec.attention_mask[:, None, :, None], 0.0)
+    return out
+
+
+def _through_operator(q: Tensor) -> bool:
+    """Whether to run as an operator: for a compiler, a tensor subclass (fake tensors), a dispatch mode (FLOP counters)."""
+    if torch.compiler.is_compiling():
+        return not torch.compiler.is_exporting()
+    watched = type(q) not in (Tensor, torch.nn.Parameter) or q.device.type == "meta"
+    return (watched or torch._C._len_torch_dispatch_stack() > 0) and not transformed()
+
+
+def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_activation: Any) -> tuple[Any, Any]:
+    """The values of arguments under their names of version 0.2."""
+    for old, value in renamed.items():
+        if old not in _RENAMED:
+            raise TypeError(f"tensorized_attention() got an unexpected keyword argument {old!r}")
+        warnings.warn(f"{old}= is now called {_RENAMED[old]}=", DeprecationWarning, stacklevel=3)
+        if old == "keep":
+            attention_mask = value
+        else:
+            score_activation = value
+    return attention_mask, score_activation
+
+
+def _one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Under autocast some layers return half precision and some float32: use the widest. Otherwise leave them alone."""
+    first = tensors[0]
+    if not all(isinstance(tensor, Tensor) for tensor in tensors) or first.device.type == "meta":
+        return tensors
+    if not torch.is_autocast_enabled(first.device.type):
+        return tensors
+    widest = first.dtype
+    for tensor in tensors[1:]:
+        widest = torch.promote_types(widest, tensor.dtype)
+    return tuple(tensor.to(widest) for tensor in tensors)
+
+
+def _nothing(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    """No key to attend to, or no query: zeros with gradient 0, whatever the backend."""
+    zeros = sum(tensor.masked_fill(torch.ones_like(tensor, dtype=torch.bool), 0.0).sum() for tensor in (q, k, v, s))
+    return v.new_zeros(*q.shape[:3], v.shape[3]) + zeros

@@ -1,0 +1,1 @@
+"""Compiled kernels: `cpu`, in C++, loaded when it was built."""

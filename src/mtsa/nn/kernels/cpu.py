@@ -1,0 +1,215 @@
+"""The native CPU kernel (cpu.cpp), called through ctypes. Without it, `available()` is False and other implementations run.
+
+Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from array import array
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtsa.nn import fallback
+from mtsa.nn.mask_specs import HeadMasks
+from mtsa.nn.masks import Interval
+from mtsa.nn.spec import AttentionSpec
+
+VERSION = 1  # of the interface; see cpu.cpp
+
+
+def _load() -> ctypes.CDLL | str:
+    """The loaded library, or the reason why there is none."""
+    if os.environ.get("MTSA_NATIVE") == "0":
+        return "switched off by MTSA_NATIVE=0"
+    found = sorted(Path(__file__).parent.glob("_cpu*.so")) + sorted(Path(__file__).parent.glob("_cpu*.pyd"))
+    if not found:
+        return "not built: no C++ compiler was found at installation"
+    try:
+        library = ctypes.CDLL(str(found[0]))
+        if library.mtsa_version() != VERSION:
+            return f"{found[0].name} was built for another version of mtsa; install it again"
+    except (OSError, AttributeError) as error:
+        return f"{found[0].name} could not be loaded: {error}"
+    for function in (library.mtsa_forward, library.mtsa_backward):
+        function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64), ctypes.c_int64
+    dropout = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_uint64, ctypes.c_int64)
+    library.mtsa_dropout.argtypes = dropout
+    library.mtsa_instructions.restype = ctypes.c_char_p
+    return library
+
+
+_library: Any = _load()
+_available = not isinstance(_library, str)
+
+
+def available() -> bool:
+    """Whether the kernel can be used."""
+    return _available
+
+
+def description() -> str:
+    """The instruction set in use, or the reason why there is no kernel."""
+    return f"built, using {_library.mtsa_instructions().decode()} instructions" if _available else str(_library)
+
+
+def takes(x: Tensor) -> bool:
+    """Whether `dropout` can be used for a tensor."""
+    return x.device.type == "cpu" and x.dtype == torch.float32 and type(x) in (Tensor, torch.nn.Parameter) and available()
+
+
+def dropout(x: Tensor, p: float, seed: int) -> Tensor:
+    """Each entry is 0 with probability p, otherwise divided by 1 - p. The factors depend on the seed and the memory order."""
+    y = torch.empty_like(x)
+    if y.stride() != x.stride():
+        x = x.contiguous()
+        y = torch.empty_like(x)
+    _library.mtsa_dropout(x.data_ptr(), y.data_ptr(), x.numel(), 1.0 - p, seed, torch.get_num_threads())
+    return y
+
+
+def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
+    """Tensorized attention by the native kernel: [B, H, N, D]."""
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or s.requires_grad):
+        out: Tensor = _Native.apply(spec, seed, q, k, v, s)
+        return out
+    return forward(spec, seed, q, k, v, s)[0]
+
+
+class _Native(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, spec: AttentionSpec, seed: Tensor | None, *tensors: Tensor) -> Tensor:
+        out, total, shift = forward(spec, seed, *tensors)
+        ctx.spec, ctx.seed = spec, seed
+        # The masks are saved so that autograd notices when they are changed before the backward pass.
+        ctx.save_for_backward(*tensors, out, total, shift, spec.attention_mask, spec.masks.tensor)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *tensors, out, total, shift, _, _ = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, None, *differentiable_backward(ctx.spec, ctx.seed, grad, *tensors)
+        return None, None, *backward(ctx.spec, ctx.seed, grad, out, total, shift, *tensors)
+
+
+def differentiable_backward(spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The backward pass as a function that can be differentiated again (`create_graph=True`), by `factored`."""
+    from mtsa.nn import factored
+
+    if seed is not None:
+        raise RuntimeError('second derivatives with attention dropout need backend="factored"')
+    apart = [
+        tensor.view_as(tensor) for tensor in tensors
+    ]  # where one is computed from another, as s from k, that is not followed
+    found: tuple[Tensor, ...] = torch.autograd.grad(factored.attend(spec, *apart), apart, grad, create_graph=True)
+    return found
+
+
+def forward(
+    spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output [B, H, N, D], and for `backward` the denominators [B, H, N, D] and shifts of the scores [B, H, N]."""
+    q, k, v, s = (_ready(tensor) for tensor in (q, k, v, s))
+    B, H, N, _ = q.shape
+    D = v.shape[3]
+    out = torch.empty_strided((B, H, N, D), (N * H * D, D, H * D, 1), dtype=torch.float32)
+    total, shift = torch.empty(B, H, N, D), torch.empty(B, H, N)
+    call = _Call(spec, seed, (q, k, v, s))
+    entries = call.run("mtsa_forward", out, total, shift, None, ())
+    fallback.note(entries=entries)
+    return out.to(spec.dtype), total, shift
+
+
+def backward(
+    spec: AttentionSpec, seed: Tensor | None, grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, *tensors: Tensor
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k, v and s."""
+    q, k, v, s = (_ready(tensor) for tensor in tensors)
+    grads = tuple(torch.empty_like(tensor) for tensor in (q, k, v, s))
+    call = _Call(spec, seed, (q, k, v, s))
+    fallback.note(heads=call.run("mtsa_backward", _ready(out), total, shift, _ready(grad), grads))
+    return tuple(value.to(spec.dtype) for value in grads)
+
+
+def _ready(x: Tensor) -> Tensor:
+    """In float32, with adjacent features, and strides that `empty_like` keeps."""
+    if x.dtype != torch.float32:
+        x = x.float()
+    if x.stride(3) == 1 and (x.is_contiguous() or x.transpose(1, 2).is_contiguous() or x.transpose(0, 1).is_contiguous()):
+        return x
+    return x.contiguous()
+
+
+class _Call:
+    """The arguments of one call, in the order in which cpu.cpp reads them."""
+
+    def __init__(self, spec: AttentionSpec, seed: Tensor | None, tensors: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+        self.spec, self.tensors = spec, tensors
+        q, _, v, _ = tensors
+        mask, masks = spec.attention_mask, spec.masks
+        self.mask = None if mask is None else mask.contiguous()
+        self.table = _table(masks)
+        N, M = q.shape[2], v.shape[2]
+        self.allowed = self.bias = None
+        if masks.intervals is None:
+            self.allowed, self.bias = _dense(masks, q.shape[0], N, M)
+        if masks.tensor is not None:
+            self.allowed = masks.tensor if self.allowed is None else self.allowed & masks.tensor
+        self.allowed = None if self.allowed is None else self.allowed.expand(q.shape[0], q.shape[1], N, M)
+        self.seed = 0 if seed is None else int(seed)
+        self.reals = array("d", (spec.scale, 1.0 if seed is None else 1.0 - spec.factor_dropout))
+
+    def run(self, name: str, out: Tensor, total: Tensor, shift: Tensor, grad: Tensor | None, grads: tuple[Tensor, ...]) -> int:
+        """Call a function of the library; the number that it returns."""
+        q, k, v, s = self.tensors
+        spec, mask = self.spec, self.mask
+        padding = 0 if mask is None else mask.data_ptr()
+        numbers = [*q.shape[:3], *v.shape[2:3], q.shape[3], v.shape[3]]
+        for tensor in (q, k, v, s):
+            numbers += (tensor.data_ptr(), *tensor.stride()[:3])
+        numbers += (padding, padding if spec.skip_padded_queries else 0)
+        numbers += (0,) * 5 if self.allowed is None else (self.allowed.data_ptr(), *self.allowed.stride())
+        numbers += (0,) * 5 if self.bias is None else (self.bias.data_ptr(), *self.bias.stride())
+        numbers += (column.buffer_info()[0] for column in self.table)
+        numbers += (spec.score_activation == "identity", self.seed)
+        numbers += (out.data_ptr(), *out.stride()[:3], total.data_ptr(), shift.data_ptr())
+        numbers += (0,) * 4 if grad is None else (grad.data_ptr(), *grad.stride()[:3])
+        numbers += (tensor.data_ptr() for tensor in grads) if grads else (0,) * 4
+        integers = array("q", numbers)
+        found: int = getattr(_library, name)(integers.buffer_info()[0], self.reals.buffer_info()[0], torch.get_num_threads())
+        if found < 0:
+            raise MemoryError("tensorized attention: not enough memory for the buffers of the native kernel")
+        return found
+
+
+def _table(masks: HeadMasks) -> tuple[array[Any], ...]:
+    """Low and high end of the interval of keys, whether the query itself is left out, and the rate, for each head.
+
+    All keys where a mask is not an interval; `_dense` has the rest then.
+    """
+    if masks.native_table is None:
+        intervals = [
+            Interval() if interval is None else interval for interval in masks.intervals or (None,) * len(masks.rules)
+        ]
+        masks.native_table = (
+            array("q", [interval.low for interval in intervals]),
+            array("q", [interval.high for interval in intervals]),
+            array("q", [int(interval.no_self) for interval in intervals]),
+            array("d", [interval.rate for interval in intervals]),
+        )
+    table: tuple[array[Any], ...] = masks.native_table
+    return table
+
+
+def _dense(masks: HeadMasks, batch: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
+    """Masks that are no intervals, as a tensor of bools and a tensor of biases."""
+    spans, device = ((0, queries), (0, keys)), torch.device("cpu")
+    rules = HeadMasks(masks.rules, None)
+    bias = rules.bias(*spans, torch.empty(0))
+    bias = None if bias is None else bias.detach().expand(batch, len(masks.rules), queries, keys)
+    return rules.allowed(*spans, device), bias

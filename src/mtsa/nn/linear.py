@@ -1,0 +1,50 @@
+"""Linear layers with the paper's initialisation: Glorot weights, zero biases.
+
+Letters: H heads, T tokens (of all sequences of a batch).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class HeadLinear(nn.Module):
+    """One linear layer per head, without any mixing of heads: [H, T, in] -> [H, T, out]."""
+
+    def __init__(self, num_heads: int, in_features: int, out_features: int, *, bias: bool, **factory: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_heads, in_features, out_features, **factory))
+        self.bias = nn.Parameter(torch.empty(num_heads, 1, out_features, **factory)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot for each head's own matrix, zero biases."""
+        if self.weight.device.type != "meta":
+            for matrix in self.weight:
+                nn.init.xavier_uniform_(matrix)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.bmm(x, self.weight) if self.bias is None else torch.baddbmm(self.bias, x, self.weight)
+
+    def extra_repr(self) -> str:
+        heads, wide, out = self.weight.shape
+        return f"{heads} heads, {wide} -> {out}, bias={self.bias is not None}"
+
+
+def glorot_linear(in_features: int, out_features: int, *, bias: bool, **factory: Any) -> nn.Linear:
+    """An nn.Linear with Glorot weights and zero bias."""
+    linear = nn.Linear(in_features, out_features, bias=bias, **factory)
+    reset_glorot(linear)
+    return linear
+
+
+def reset_glorot(linear: nn.Linear) -> None:
+    """Glorot weights and zero bias."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)

@@ -1,0 +1,265 @@
+"""What the caller passes as `masks`, as one mask per head; and the spec strings.
+
+Letters: B batch, H heads, N queries, M keys.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .masks import And, Backward, Block, Distance, Forward, Full, Interval, Mask, NoSelf, Or, Window
+
+MaskChoice: TypeAlias = "Mask | Sequence[Mask] | str | Tensor | HeadMasks | None"
+"""None, one mask, a sequence of H masks, a spec string, or a bool tensor broadcastable to [B, H, N, M]."""
+
+Span = tuple[int, int]
+"""Positions first..last-1."""
+
+HEADS_HINT = 'a list with one mask per head, such as [Forward(), Backward()], or a string such as "forward*4, backward*4"'
+
+_NAMES: dict[str, type[Mask]] = {
+    "full": Full,
+    "noself": NoSelf,
+    "forward": Forward,
+    "backward": Backward,
+    "window": Window,
+    "distance": Distance,
+    "causal": Forward,
+}
+_TERM = re.compile(r"(?P<name>[a-z_]+)\s*(?:\(\s*(?P<argument>[^()]*?)\s*\))?$")
+_MOST_HEADS = 4096
+_HEAD_COUNT = re.compile(r"(?P<rule>.+?)\s*\*\s*(?P<count>\d+)$")
+
+
+class HeadMasks:
+    """One rule for each head, and possibly one tensor over all of them; a pair must be allowed by both.
+
+    Args:
+        rules: the mask of each head.
+        tensor: bool [B or 1, H or 1, N or 1, M or 1].
+    """
+
+    def __init__(self, rules: tuple[Mask, ...], tensor: Tensor | None) -> None:
+        self.rules, self.tensor = rules, tensor
+        self.biased = any(rule.biased for rule in rules)
+        intervals = tuple(rule.interval() for rule in rules)
+        self.intervals: tuple[Interval | None, ...] | None = None if None in intervals else intervals
+        specs = [rule.spec() for rule in rules]
+        self.spec = None if None in specs else ", ".join(map(str, specs))  # as a string; None where a mask has none
+        self.native_table: Any = None  # what the native kernel keeps
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is forbidden and nothing is added."""
+        return self.tensor is None and all(isinstance(rule, Full) for rule in self.rules)
+
+    def runs(self) -> Iterator[tuple[Mask, int, int]]:
+        """(mask, first head, last head + 1) for each stretch of neighbouring heads with an equal mask."""
+        start = 0
+        for head in range(1, len(self.rules) + 1):
+            if head == len(self.rules) or self.rules[head] != self.rules[start]:
+                yield self.rules[start], start, head
+                start = head
+
+    def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
+        """The mask of queries `tile` and `keys`, bool [B or 1, H or 1, t, u]; None when nothing is forbidden."""
+        if self.full:
+            return None
+        query, key = _positions(tile, keys, device)
+        sizes = (tile[1] - tile[0], keys[1] - keys[0])
+        drawn = {rule: rule.allowed(query, key).expand(sizes) for rule in dict.fromkeys(self.rules)}
+        stacked = torch.stack([drawn[rule] for rule in self.rules])[None]  # [1, H, t, u]
+        return stacked if self.tensor is None else stacked & _narrow(self.tensor, *tile, *keys)
+
+    def bias(self, tile: Span, keys: Span, like: Tensor) -> Tensor | None:
+        """The bias of queries `tile` and `keys`, [1, H, t, u] in the dtype of `like`; None when there is none."""
+        if not self.biased:
+            return None
+        query, key = _positions(tile, keys, like.device)
+        zero = torch.zeros(query.shape[0], key.shape[1], dtype=like.dtype, device=like.device)
+        drawn = {rule: rule.bias(query, key, like.dtype) for rule in dict.fromkeys(self.rules)}
+        rows = [drawn[rule] for rule in self.rules]
+        return torch.stack([zero if row is None else row.to(like.dtype).expand_as(zero) for row in rows])[None]
+
+    def part(self, first: int, last: int) -> HeadMasks:
+        """The masks of heads first..last-1 alone."""
+        tensor = self.tensor
+        if tensor is not None and tensor.shape[1] > 1:
+            tensor = tensor[:, first:last]
+        return HeadMasks(self.rules[first:last], tensor)
+
+    def block(self, rule: Mask, q0: int, q1: int, k0: int, k1: int) -> Block:
+        """What `rule` and the tensor together allow in a block; a tensor on a GPU is not looked into (it would wait)."""
+        known = rule.block(q0, q1, k0, k1)
+        if self.tensor is None or known is Block.NONE:
+            return known
+        if self.tensor.device.type != "cpu":
+            return Block.SOME
+        piece = _narrow(self.tensor, q0, q1, k0, k1)
+        if not bool(piece.any()):
+            return Block.NONE
+        return known if bool(piece.all()) else Block.SOME
+
+
+def _positions(tile: Span, keys: Span, device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.arange(*tile, device=device)[:, None], torch.arange(*keys, device=device)[None, :]  # [t, 1], [1, u]
+
+
+def _narrow(tensor: Tensor, q0: int, q1: int, k0: int, k1: int) -> Tensor:
+    tensor = tensor if tensor.shape[2] == 1 else tensor[:, :, q0:q1]
+    return tensor if tensor.shape[3] == 1 else tensor[:, :, :, k0:k1]
+
+
+def per_head(masks: MaskChoice, shape: tuple[int, int, int, int]) -> HeadMasks:
+    """Read `masks` for a problem of shape (B, H, N, M).
+
+    Raises:
+        ValueError: wrong number of masks, a spec that cannot be read, or a tensor that does not broadcast.
+        TypeError: a value that is no mask, or a tensor that is not bool.
+    """
+    heads = shape[1]
+    if isinstance(masks, HeadMasks):
+        return masks
+    if masks is None:
+        return HeadMasks((Full(),) * heads, None)
+    if isinstance(masks, Tensor):
+        return HeadMasks((Full(),) * heads, _checked_tensor(masks, shape))
+    return HeadMasks(rules_for(masks, heads), None)
+
+
+def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
+    """One rule for each of the heads, from one mask, a sequence of them or a spec string.
+
+    Raises:
+        ValueError: the number of masks is not the number of heads, or the spec cannot be read.
+        TypeError: a value that is no mask.
+    """
+    if isinstance(masks, Mask):
+        _check_answer(masks)
+        return (masks,) * heads
+    rules: tuple[Mask, ...]
+    if isinstance(masks, str):
+        rules = parse(masks)
+        if len(rules) == 1 and "*" not in masks:
+            return rules * heads
+    elif isinstance(masks, Sequence):
+        rules = tuple(rule for item in masks for rule in (parse(item) if isinstance(item, str) else (item,)))
+    elif isinstance(masks, Tensor):
+        raise TypeError(
+            "masks is a tensor; a layer takes rules, which fit every length: Forward(include_self=True) is a causal mask, "
+            "and a bool tensor goes to mtsa.tensorized_attention(..., masks=tensor)"
+        )
+    else:
+        raise TypeError(f"masks is a {type(masks).__name__}; it must be None, one mask, {HEADS_HINT}")
+    for rule in rules:
+        if not isinstance(rule, Mask):
+            raise TypeError(f"masks holds {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
+    for rule in dict.fromkeys(rules):
+        _check_answer(rule)
+    if len(rules) != heads:
+        raise ValueError(f"masks name {len(rules)} heads, but there are {heads}; give {HEADS_HINT}")
+    return rules
+
+
+def _check_answer(rule: Mask) -> None:
+    """Check that a user-defined mask returns bools, as far as that shows for one pair of positions."""
+    if isinstance(rule, And | Or):
+        _check_answer(rule.left)
+        _check_answer(rule.right)
+    if type(rule).__module__ == Mask.__module__:
+        return
+    place = torch.zeros(1, 1, dtype=torch.long, device="cpu")
+    try:
+        found = rule.allowed(place, place)
+    except Exception:  # it may need more positions than one; the call itself will show
+        return
+    if not isinstance(found, Tensor) or found.dtype is not torch.bool:
+        what = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        raise TypeError(
+            f"{type(rule).__name__}.allowed gives {what}; it must be a bool tensor, True where a query attends to a key"
+        )
+
+
+def parse(spec: str) -> tuple[Mask, ...]:
+    """The masks of a spec such as "forward*4, backward*4" or "window(3) & noself, forward(self)".
+
+    Each comma-separated entry is a mask, `&` and `|` join two (`&` binds tighter), `*n` repeats the entry for n heads.
+    forward(self) and backward(self) include the query's own position.
+
+    Raises:
+        ValueError: naming the part that cannot be read, with the nearest name.
+    """
+    rules: list[Mask] = []
+    for entry in _split_entries(spec):
+        counted = _HEAD_COUNT.match(entry)
+        rule, count = (counted["rule"], int(counted["count"])) if counted else (entry, 1)
+        if count > _MOST_HEADS:
+            raise ValueError(f'masks "{spec[:60]}": {count:,} heads are too many; at most {_MOST_HEADS:,} can be named')
+        rules.extend([_parse_rule(rule, spec)] * count)
+    return tuple(rules)
+
+
+def _split_entries(spec: str) -> list[str]:
+    entries = [entry.strip() for entry in spec.lower().split(",")]
+    if not all(entries):
+        raise ValueError(f'masks "{spec}" has an empty entry; write {HEADS_HINT}')
+    return entries
+
+
+def _parse_rule(text: str, spec: str) -> Mask:
+    for operator in ("|", "&"):  # the looser one first
+        if operator in text:
+            left, right = text.split(operator, 1)
+            first, second = _parse_rule(left, spec), _parse_rule(right, spec)
+            return first | second if operator == "|" else first & second
+    term = _TERM.match(text.strip())
+    name = term["name"].replace("_", "") if term else ""
+    if term is None or name not in _NAMES:
+        near = difflib.get_close_matches(name or text.strip(), _NAMES, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(_NAMES)}"
+        raise ValueError(f'masks "{spec}": "{text.strip()}" is no mask; {hint}')
+    return _build(name, term["argument"], text.strip(), spec)
+
+
+def _build(name: str, argument: str | None, text: str, spec: str) -> Mask:
+    kind = _NAMES[name]
+    example = {"window": "window(3)", "distance": "distance(0.1)", "forward": "forward(self)", "backward": "backward(self)"}
+    wrong = ValueError(f'masks "{spec}": cannot read "{text}"; write it as "{example.get(name, name)}"')
+    if kind is Window or kind is Distance:
+        try:
+            return Window(int(argument or "")) if kind is Window else Distance(float(argument or ""))
+        except ValueError:
+            raise wrong from None
+    if name == "causal" and not argument:
+        return Forward(include_self=True)
+    if not argument:
+        return kind()
+    if argument in ("self", "include_self=true") and kind is Forward:
+        return Forward(include_self=True)
+    if argument in ("self", "include_self=true") and kind is Backward:
+        return Backward(include_self=True)
+    raise wrong
+
+
+def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    B, H, N, M = shape
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"masks is a {mask.dtype} tensor; it must be bool with True = attend: "
+            "pass masks.bool() if non-zero means allowed, or ~masks.bool() if it means forbidden"
+        )
+    fits = mask.dim() <= 4 and all(
+        size in (1, want) for size, want in zip(reversed(mask.shape), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"masks tensor of shape {tuple(mask.shape)} does not broadcast to [B={B}, H={H}, N={N}, M={M}]; "
+            "use unsqueeze to name the axes, for example masks[:, None] for a tensor [B, N, M]"
+        )
+    return mask.view((1,) * (4 - mask.dim()) + tuple(mask.shape))

@@ -1,0 +1,399 @@
+"""Positional masks: which keys a query attends to, as rules on positions.
+
+True means "is attended to", everywhere. A mask is a rule, not an N x M tensor, so that whole blocks of pairs can be skipped.
+Positions count from 0 on both sides, also when there are fewer queries than keys.
+
+The paper writes M[i, j] with i the key and j the query. With queries downwards and keys to the right, strict as in the paper:
+
+    Forward        Backward       NoSelf         Window(1)
+    . . . .        . # # #        . # # #        # # . .
+    # . . .        . . # #        # . # #        # # # .
+    # # . .        . . . #        # # . #        . # # #
+    # # # .        . . . .        # # # .        . . # #
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "And",
+    "Backward",
+    "Distance",
+    "Forward",
+    "Full",
+    "Mask",
+    "NoSelf",
+    "Or",
+    "Window",
+    "from_attn_mask",
+    "from_key_padding_mask",
+]
+
+
+class Block(enum.Enum):
+    """How much of a block of (query, key) pairs a mask allows."""
+
+    NONE = "none"
+    SOME = "some"
+    ALL = "all"
+
+
+_FAR = 2**31 - 1  # farther than any position
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mask as the native kernel reads it: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
+
+    low: int = -_FAR
+    high: int = _FAR
+    no_self: bool = False
+    rate: float = 0.0
+
+    def __and__(self, other: Interval) -> Interval:
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Interval(low, high, self.no_self or other.no_self, self.rate + other.rate)
+
+
+class Mask:
+    """A rule on (query position, key position).
+
+    To write a new mask, define `allowed`; define `bias` to add to the scores, and `block` so that whole blocks can be skipped.
+    """
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        """True where the query attends to the key; the two integer tensors of positions broadcast."""
+        raise TypeError(f"{type(self).__name__} must define allowed(query, key)")
+
+    def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """What is added to the score of each pair, in this dtype, or None for nothing."""
+        return None
+
+    @property
+    def biased(self) -> bool:
+        """Whether the mask has a bias."""
+        return type(self).bias is not Mask.bias
+
+    def interval(self) -> Interval | None:
+        """The mask as an interval of keys around each query; None where it is not one."""
+        return None
+
+    def spec(self) -> str | None:
+        """The mask as a spec string; None where there is none."""
+        return None
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        """What is allowed among queries q0..q1-1 and keys k0..k1-1; SOME is always a safe answer."""
+        return Block.SOME
+
+    def __and__(self, other: Mask) -> Mask:
+        """Both must allow the pair; biases add."""
+        return And(self, _expect_mask(other, "&"))
+
+    def __or__(self, other: Mask) -> Mask:
+        """Either may allow the pair.
+
+        Raises:
+            ValueError: if one of the two carries a bias, because "either" has no meaning for a bias.
+        """
+        return Or(self, _expect_mask(other, "|"))
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a mask is neither true nor false; join masks with & and |, not with `and` and `or`: {self}")
+
+    def draw(self, queries: int = 8, keys: int | None = None) -> str:
+        """A picture in text: one row per query, `#` where it attends to a key, `.` where it does not.
+
+        With a bias the allowed pairs show its size instead, from `9` (none) down to `0` (exp(bias) below 0.1).
+        """
+        keys = queries if keys is None else keys
+        query = torch.arange(queries)[:, None]  # [N, 1]
+        key = torch.arange(keys)[None, :]  # [1, M]
+        allowed = self.allowed(query, key).expand(queries, keys).tolist()
+        bias = self.bias(query, key, torch.float32)
+        if bias is None:
+            return "\n".join(" ".join("#" if pair else "." for pair in row) for row in allowed)
+        weight = bias.exp().clamp(0, 1).expand(queries, keys).tolist()
+        return "\n".join(
+            " ".join(str(min(9, int(w * 10))) if pair else "." for pair, w in zip(row, weights, strict=True))
+            for row, weights in zip(allowed, weight, strict=True)
+        )
+
+
+def _expect_mask(value: Any, operator: str) -> Mask:
+    if isinstance(value, Mask):
+        return value
+    raise TypeError(
+        f"the right side of {operator} is a {type(value).__name__}; it must be a mask, such as Forward() or Window(2)"
+    )
+
+
+@dataclass(frozen=True)
+class Full(Mask):
+    """Every key.
+
+    >>> print(Full().draw(3))
+    # # #
+    # # #
+    # # #
+    """
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return torch.ones_like(query == key)
+
+    def interval(self) -> Interval:
+        return Interval()
+
+    def spec(self) -> str:
+        return "full"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        return Block.ALL
+
+
+@dataclass(frozen=True)
+class NoSelf(Mask):
+    """Every key but the query's own position (the paper's "without masks" keeps this one).
+
+    >>> print(NoSelf().draw(3))
+    . # #
+    # . #
+    # # .
+    """
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return query != key
+
+    def interval(self) -> Interval:
+        return Interval(no_self=True)
+
+    def spec(self) -> str:
+        return "noself"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        return Block.ALL if k0 >= q1 or q0 >= k1 else Block.SOME
+
+
+@dataclass(frozen=True)
+class Forward(Mask):
+    """Keys before the query; the query itself too with `include_self`. The first query of the strict form has no key.
+
+    >>> print(Forward().draw(3))
+    . . .
+    # . .
+    # # .
+    """
+
+    include_self: bool = False
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return key <= query if self.include_self else key < query
+
+    def interval(self) -> Interval:
+        return Interval(high=1 if self.include_self else 0)
+
+    def spec(self) -> str:
+        return "forward(self)" if self.include_self else "forward"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        reach = 1 if self.include_self else 0  # query j sees keys below j + reach
+        if k0 >= q1 - 1 + reach:
+            return Block.NONE
+        return Block.ALL if k1 <= q0 + reach else Block.SOME
+
+
+@dataclass(frozen=True)
+class Backward(Mask):
+    """Keys after the query; the query itself too with `include_self`. The last query of the strict form has no key.
+
+    >>> print(Backward().draw(3))
+    . # #
+    . . #
+    . . .
+    """
+
+    include_self: bool = False
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return key >= query if self.include_self else key > query
+
+    def interval(self) -> Interval:
+        return Interval(low=0 if self.include_self else 1)
+
+    def spec(self) -> str:
+        return "backward(self)" if self.include_self else "backward"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        reach = 0 if self.include_self else 1  # query j sees keys from j + reach on
+        if k1 <= q0 + reach:
+            return Block.NONE
+        return Block.ALL if k0 >= q1 - 1 + reach else Block.SOME
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    """Keys at most `radius` positions away, the query's own included. One radius per head makes multi-length windows.
+
+    >>> print(Window(1).draw(4))
+    # # . .
+    # # # .
+    . # # #
+    . . # #
+
+    Raises:
+        ValueError: if radius is not a whole number of at least 0.
+    """
+
+    radius: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.radius, bool) or not isinstance(self.radius, int) or self.radius < 0:
+            raise ValueError(f"Window radius ({self.radius!r}) must be a whole number of at least 0, such as Window(3)")
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return (query - key).abs() <= self.radius
+
+    def interval(self) -> Interval:
+        return Interval(-self.radius, self.radius + 1)
+
+    def spec(self) -> str:
+        return f"window({self.radius})"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        if k0 > q1 - 1 + self.radius or k1 - 1 < q0 - self.radius:
+            return Block.NONE
+        farthest = max(k1 - 1 - q0, q1 - 1 - k0)
+        return Block.ALL if farthest <= self.radius else Block.SOME
+
+
+@dataclass(frozen=True)
+class Distance(Mask):
+    """Every key, with the bias -rate * abs(query - key): near keys count more.
+
+    >>> print(Distance(0.5).draw(4))
+    9 6 3 2
+    6 9 6 3
+    3 6 9 6
+    2 3 6 9
+
+    Raises:
+        ValueError: if rate is not a finite number.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not math.isfinite(self.rate):
+            raise ValueError(f"Distance rate ({self.rate!r}) must be a finite number, such as Distance(0.1)")
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return torch.ones_like(query == key)
+
+    def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor | None:
+        return (query - key).abs().to(dtype) * -float(self.rate)
+
+    def interval(self) -> Interval:
+        return Interval(rate=float(self.rate))
+
+    def spec(self) -> str:
+        return f"distance({float(self.rate)!r})"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        return Block.ALL
+
+
+@dataclass(frozen=True)
+class And(Mask):
+    """Pairs that both masks allow; written `left & right`. Biases add."""
+
+    left: Mask
+    right: Mask
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.left.allowed(query, key) & self.right.allowed(query, key)
+
+    def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor | None:
+        left, right = self.left.bias(query, key, dtype), self.right.bias(query, key, dtype)
+        if left is None or right is None:
+            return right if left is None else left
+        return left + right
+
+    @property
+    def biased(self) -> bool:
+        return self.left.biased or self.right.biased
+
+    def interval(self) -> Interval | None:
+        left, right = self.left.interval(), self.right.interval()
+        return None if left is None or right is None else left & right
+
+    def spec(self) -> str | None:
+        left, right = self.left.spec(), self.right.spec()
+        return None if left is None or right is None or "|" in left + right else f"{left} & {right}"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        parts = {self.left.block(q0, q1, k0, k1), self.right.block(q0, q1, k0, k1)}
+        if Block.NONE in parts:
+            return Block.NONE
+        return Block.ALL if parts == {Block.ALL} else Block.SOME
+
+
+@dataclass(frozen=True)
+class Or(Mask):
+    """Pairs that either mask allows; written `left | right`."""
+
+    left: Mask
+    right: Mask
+
+    def __post_init__(self) -> None:
+        for side in (self.left, self.right):
+            if side.biased:
+                raise ValueError(f"| with the biased mask {side} has no meaning; join it with & instead")
+
+    def allowed(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.left.allowed(query, key) | self.right.allowed(query, key)
+
+    def spec(self) -> str | None:
+        left, right = self.left.spec(), self.right.spec()
+        return None if left is None or right is None else f"{left} | {right}"
+
+    def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
+        parts = {self.left.block(q0, q1, k0, k1), self.right.block(q0, q1, k0, k1)}
+        if Block.ALL in parts:
+            return Block.ALL
+        return Block.NONE if parts == {Block.NONE} else Block.SOME
+
+
+def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
+    """`attention_mask` from the `key_padding_mask` of `nn.MultiheadAttention`, where True (or -inf) marks padding."""
+    return _flip(key_padding_mask, "key_padding_mask")
+
+
+def from_attn_mask(attn_mask: Tensor) -> Tensor:
+    """A mask tensor from the `attn_mask` of `nn.MultiheadAttention`, where True (or -inf) forbids."""
+    return _flip(attn_mask, "attn_mask")
+
+
+def _flip(mask: Tensor, name: str) -> Tensor:
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} is a {type(mask).__name__}; it must be a tensor")
+    if mask.dtype == torch.bool:
+        return ~mask
+    if mask.is_floating_point():
+        forbidden = mask == -math.inf
+        if bool((forbidden | (mask == 0)).all()):
+            return ~forbidden
+        raise ValueError(
+            f"{name} is a float mask with values other than 0 and -inf, so True and False cannot be told apart; "
+            f"pass {name}.bool() if non-zero means forbidden"
+        )
+    raise TypeError(
+        f"{name} has dtype {mask.dtype}; it must be bool, or float with 0 and -inf: "
+        f"pass {name}.bool() if non-zero means forbidden"
+    )

@@ -1,0 +1,100 @@
+"""Source2token pooling: a sequence of vectors into one, with a weight for each feature of each token.
+
+Letters: B batch, N tokens, E width.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from .activations import Activation, activation_function
+from .dropout import dropout as drop
+from .linear import glorot_linear, reset_glorot
+from .reference import safe_softmax
+from .spec import check_attention_mask, check_probability, check_size
+
+
+class Source2Token(nn.Module):
+    """Multi-dimensional source2token attention: `pool(x, attention_mask)` maps [B, N, E] to [B, E].
+
+    Two dense layers score each feature of each token; softmax over the real tokens, for each feature; weighted sum. A
+    sequence without real tokens gives 0.
+
+    Args:
+        embed_dim: width of x and of the result.
+        activation: of the hidden layer: "relu", "elu", "tanh", "gelu", "silu" or a callable.
+        dropout: of the input of both dense layers.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Raises:
+        ValueError: embed_dim below 1, an unknown activation, or a dropout outside [0, 1).
+        TypeError: embed_dim or dropout of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        *,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.embed_dim = check_size(embed_dim, "embed_dim")
+        self._act = activation_function(activation)
+        self.dropout = check_probability(dropout, "dropout")
+        self.hidden = glorot_linear(embed_dim, embed_dim, bias=True, device=device, dtype=dtype)
+        self.score = glorot_linear(embed_dim, embed_dim, bias=True, device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters: Glorot weights, zero biases."""
+        for layer in (self.hidden, self.score):
+            reset_glorot(layer)
+
+    def weights(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """The pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
+        x, mask = self._ready(x, attention_mask)
+        return self._weights(x, mask)
+
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None, *, keep: Tensor | None = None) -> Tensor:
+        """Pool each sequence.
+
+        Args:
+            x: [B, N, E].
+            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None when there is no padding.
+            keep: deprecated name of attention_mask.
+
+        Raises:
+            TypeError, ValueError: if x or attention_mask is of the wrong type, dtype or shape.
+        """
+        if keep is not None:
+            warnings.warn("keep= is now called attention_mask=", DeprecationWarning, stacklevel=3)
+        x, mask = self._ready(x, keep if attention_mask is None else attention_mask)
+        return (self._weights(x, mask) * x).sum(1)
+
+    def _ready(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """x with 0 at padded positions, whatever they hold, and the mask as bool."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
+        if x.dim() != 3 or x.shape[2] != self.embed_dim:
+            raise ValueError(f"x has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first")
+        if attention_mask is None:
+            return x, None
+        mask = check_attention_mask(attention_mask, x.shape[0], x.shape[1], x.device)
+        return x.masked_fill(~mask[:, :, None], 0.0), mask
+
+    def _weights(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
+        if mask is None:
+            return safe_softmax(scores, dim=1)
+        empty = ~mask.any(1)[:, None, None]  # a sequence without tokens: any weights, times 0
+        return torch.softmax(scores.masked_fill(~mask[:, :, None] & ~empty, -math.inf), 1).masked_fill(empty, 0.0)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return drop(x, self.dropout, self.training)

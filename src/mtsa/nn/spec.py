@@ -1,0 +1,195 @@
+"""One checked call of tensorized attention: everything but the four tensors, in the form that every implementation reads.
+
+Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import score_functions
+from .mask_specs import HeadMasks, MaskChoice, Span, per_head
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """A call without its tensors: the masks of the heads, padding, score activation, dropout."""
+
+    masks: HeadMasks
+    attention_mask: Tensor | None  # bool [B, M], True = token, False = padding
+    score_activation: score_functions.ScoreActivation
+    scale: float
+    dropout_p: float
+    dtype: torch.dtype
+    skip_padded_queries: bool = False  # self-attention of a layer, which zeroes its output at padded positions anyway
+
+    @property
+    def score_function(self) -> Callable[[Tensor], Tensor]:
+        return score_functions.score_function(self.score_activation, "score_activation")
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Half precision is computed in float32 inside; the result is rounded once."""
+        return torch.float32 if self.dtype in HALF else self.dtype
+
+    @property
+    def factor_dropout(self) -> float:
+        """The dropout of each of the two factors E^R and E^X, so that both together drop `dropout_p` (appendix A.3)."""
+        return 1.0 - math.sqrt(1.0 - self.dropout_p)
+
+    def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
+        """Masks and padding of queries `tile` and `keys`, bool, broadcastable to [B, H, t, u]; None if all is allowed."""
+        allowed = self.masks.allowed(tile, keys, device)
+        if self.attention_mask is None:
+            return allowed
+        real = self.attention_mask[:, None, None, keys[0] : keys[1]]  # [B, 1, 1, u]
+        return real if allowed is None else allowed & real
+
+    def ready(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four tensors in the compute dtype, with 0 at padded keys: values stored there, NaN included, have no effect."""
+        q, k, v, s = (tensor.to(self.compute_dtype) for tensor in (q, k, v, s))
+        if self.attention_mask is not None:
+            padded = ~self.attention_mask[:, None, :, None]  # [B, 1, M, 1]
+            k, v, s = (tensor.masked_fill(padded, 0.0) for tensor in (k, v, s))
+        return q, k, v, s
+
+
+def make_spec(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    s: Tensor,
+    *,
+    masks: MaskChoice = None,
+    attention_mask: Tensor | None = None,
+    score_activation: score_functions.ScoreActivation = "logsigmoid",
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    skip_padded_queries: bool = False,
+) -> AttentionSpec:
+    """Check the arguments of a call.
+
+    Raises:
+        TypeError: a value of the wrong kind, or tensors of different or non-floating dtypes.
+        ValueError: shapes that do not fit each other, or a number out of its range.
+    """
+    shape = _check_tensors(q, k, v, s)
+    if attention_mask is not None:
+        attention_mask = check_attention_mask(attention_mask, shape[0], shape[3], q.device)
+    score_functions.score_function(score_activation, "score_activation")
+    head_masks = per_head(masks, shape)
+    if head_masks.tensor is not None and head_masks.tensor.device != q.device:
+        raise ValueError(f"masks tensor is on {head_masks.tensor.device}, but q is on {q.device}; move it with .to(q.device)")
+    width = q.shape[-1]
+    return AttentionSpec(
+        masks=head_masks,
+        attention_mask=attention_mask,
+        score_activation=score_activation,
+        scale=1.0 / math.sqrt(max(width, 1)) if scale is None else _finite(scale, "scale"),
+        dropout_p=check_probability(dropout_p, "dropout_p"),
+        dtype=q.dtype,
+        skip_padded_queries=skip_padded_queries,
+    )
+
+
+def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int, int, int]:
+    named = {"q": q, "k": k, "v": v, "s": s}
+    axes = {"q": "[B, H, N, I]", "k": "[B, H, M, I]", "v": "[B, H, M, D]", "s": "[B, H, M, D]"}
+    for name, tensor in named.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}; it must be a tensor {axes[name]}")
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; it must have the four axes {axes[name]}, "
+                "so add a head axis with unsqueeze(1) if there is one head"
+            )
+        if tensor.dtype not in (*HALF, torch.float32, torch.float64):
+            raise TypeError(f"{name} has dtype {tensor.dtype}; it must be float16, bfloat16, float32 or float64")
+        if tensor.dtype != q.dtype:
+            raise TypeError(f"{name} has dtype {tensor.dtype}, but q has {q.dtype}; use {name}.to(q.dtype)")
+        if tensor.device != q.device:
+            raise ValueError(f"{name} is on {tensor.device}, but q is on {q.device}; use {name}.to(q.device)")
+    B, H, N, I = q.shape
+    M, D = v.shape[2:]
+    for name, tensor, want in (("k", k, (B, H, M, I)), ("v", v, (B, H, M, D)), ("s", s, (B, H, M, D))):
+        if tuple(tensor.shape) != want:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} ask for "
+                f"{axes[name]} = {want}"
+            )
+    return B, H, N, M
+
+
+def check_attention_mask(mask: Any, batch: int, length: int, device: torch.device) -> Tensor:
+    """The padding mask of a batch as a bool tensor; integers as tokenizers return them become bool.
+
+    Raises:
+        TypeError: not a tensor of bools or integers.
+        ValueError: not of shape [batch, length], or on another device.
+    """
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"attention_mask is a {type(mask).__name__}; it must be a tensor [B, M], 1 = token, 0 = padding")
+    if mask.is_floating_point() or mask.is_complex():
+        raise TypeError(
+            f"attention_mask has dtype {mask.dtype}; it must be bool or integer, 1 = token, 0 = padding: pass "
+            "attention_mask.bool() if non-zero marks tokens, or key_padding_mask= if True or -inf marks padding"
+        )
+    if tuple(mask.shape) != (batch, length):
+        hint = ""
+        if tuple(mask.shape) == (length, batch):
+            hint = "; the input looks like [N, B, E], so use x.transpose(0, 1)"
+        elif tuple(mask.shape) == (batch,):
+            hint = f"; make it from lengths with torch.arange({length}) < lengths[:, None]"
+        raise ValueError(f"attention_mask has shape {tuple(mask.shape)}; it must be [B={batch}, {length}]{hint}")
+    if mask.device != device:
+        raise ValueError(
+            f"attention_mask is on {mask.device}, but the input is on {device}; use attention_mask.to({str(device)!r})"
+        )
+    if mask.dtype != torch.bool:
+        return mask != 0
+    if not torch.compiler.is_compiling() and mask.is_inference() and not torch.is_inference_mode_enabled():
+        return mask.clone()  # a tensor made in inference mode cannot be saved for backward
+    return mask
+
+
+def check_size(value: Any, name: str) -> int:
+    """`value` as a whole number of at least 1.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: below 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is a {type(value).__name__}; it must be a whole number")
+    if value < 1:
+        raise ValueError(f"{name} ({value}) must be at least 1")
+    return value
+
+
+def check_probability(value: Any, name: str) -> float:
+    """`value` as a float in [0, 1).
+
+    Raises:
+        ValueError: outside that range.
+        TypeError: not a number.
+    """
+    number = _finite(value, name)
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} ({value}) must be at least 0 and below 1")
+    return number
+
+
+def _finite(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is a {type(value).__name__}; it must be a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} ({value}) must be a finite number")
+    return float(value)

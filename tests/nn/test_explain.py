@@ -1,0 +1,112 @@
+"""Looking at the weights does not change the answer, and what is shown is what was used."""
+
+import pytest
+import torch
+
+import mtsa
+from tests import oracle
+from tests.nn.layers import FORMS, VARIANTS, make_input, make_layer
+
+RULES = (oracle.FORWARD, oracle.BACKWARD)
+
+
+def assert_bit_equal(found, expected):
+    difference = float((found - expected).detach().abs().max())
+    assert difference == 0.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("backend", ["auto", "reference", "factored", "blocked"])
+def test_the_output_is_that_of_a_plain_call_bit_by_bit(form, variant, dtype, backend):
+    layer, (x, keep) = make_layer(form, variant).to(dtype), make_input(batch=5, length=11)
+    layer.backend = "factored" if backend == "blocked" and variant == "callables" else backend
+    assert_bit_equal(layer.explain(x.to(dtype), keep).output, layer(x.to(dtype), keep))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (1, 97), (3, 131), (33, 61)])
+def test_the_output_is_that_of_a_plain_call_at_every_size(form, batch, length):
+    torch.manual_seed(0)
+    layer = mtsa.MultiMaskAttention(64, 8, form=form)
+    x, keep = torch.randn(batch, length, 64), torch.rand(batch, length) < 0.8
+    assert_bit_equal(layer.explain(x).output, layer(x))
+    assert_bit_equal(layer.explain(x, keep).output, layer(x, keep))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_token_weights_sum_to_one_over_allowed_keys_and_to_zero_in_empty_rows(form):
+    layer, (x, keep) = make_layer(form), make_input()
+    weights = layer.explain(x, keep).token2token
+    allowed = oracle.allowed_array(RULES, 7, 7, keep, 3)
+    assert weights.shape == (3, 2, 7, 7)
+    assert (weights[~allowed] == 0).all()
+    torch.testing.assert_close(weights.sum(3), allowed.any(3).double(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_source_weights_sum_to_one_over_real_keys_for_each_feature(form):
+    layer, (x, keep) = make_layer(form), make_input()
+    weights = layer.explain(x, keep).source2token
+    assert weights.shape == (3, 2, 7, 7)
+    assert (weights.movedim(1, 2)[~keep] == 0).all()
+    expected = keep.any(1).double()[:, None, None].expand(3, 2, 7)
+    torch.testing.assert_close(weights.sum(2), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_whole_tensor_holds_the_weights_of_the_definition(form, padded):
+    layer, (x, keep) = make_layer(form), make_input()
+    keep = keep if padded else None
+    found = layer.explain(x, keep, tensor=True)
+    q, k, v, s = layer.project(x if keep is None else x * keep[:, :, None])
+    allowed = oracle.allowed_array(RULES, 7, 7, keep, 3)
+    exponent = oracle.exponents(q, k, s, allowed, oracle.bias_array(RULES, 7, 7), "logsigmoid", None)
+    weights = oracle.weights(exponent)
+    total = weights.sum(3, keepdim=True)
+    expected = weights / torch.where(total == 0, 1.0, total)
+    torch.testing.assert_close(found.tensor, expected, rtol=1e-11, atol=1e-12)
+    heads = (found.tensor * v[:, :, None]).sum(3)
+    combined = layer.combine(heads, v)
+    combined = combined if keep is None else combined * keep[:, :, None]
+    torch.testing.assert_close(found.output, combined, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_two_kinds_of_weight_are_the_factors_of_the_whole_tensor(form):
+    layer, (x, keep) = make_layer(form), make_input()
+    found = layer.explain(x, keep, tensor=True)
+    product = found.token2token[..., None] * found.source2token[:, :, None]
+    total = product.sum(3, keepdim=True)
+    expected = product / torch.where(total == 0, 1.0, total)
+    torch.testing.assert_close(found.tensor, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_the_whole_tensor_is_made_on_request_only():
+    layer, (x, keep) = make_layer("paper"), make_input()
+    assert layer.explain(x, keep).tensor is None
+
+
+@pytest.mark.parametrize("backend", ["auto", "factored", "reference"])
+def test_the_explanation_names_the_backend_and_counts_rescued_entries(backend):
+    layer, (x, keep) = make_layer("paper"), make_input()
+    layer.backend = backend
+    found = layer.explain(x, keep)
+    assert found.backend.startswith(("factored" if backend == "auto" else backend) + ": ")
+    assert found.rescued == 0
+    with torch.no_grad():
+        layer.source_score.weight.mul_(300.0)
+    assert (layer.explain(x, keep).rescued > 0) == (backend != "reference")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_explained_output_can_be_trained_on(form):
+    layer, (x, keep) = make_layer(form), make_input()
+    layer.explain(x, keep).output.sum().backward()
+    explained = [parameter.grad.clone() for parameter in layer.parameters()]
+    layer.zero_grad()
+    layer(x, keep).sum().backward()
+    for one, other in zip(explained, layer.parameters(), strict=True):
+        torch.testing.assert_close(one, other.grad, rtol=1e-11, atol=1e-11)
