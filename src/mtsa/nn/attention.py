@@ -256,7 +256,9 @@ class MultiMaskAttention(nn.Module):
             k = _heads_second(self.key(self._drop(rows)), v)
         hidden = self._act(self.source_hidden(self._drop(rows)))  # f^s of the paper: two layers in each head
         scores = _heads_second(self.source_score(self._drop(hidden)), k)
-        return q, k, v, score_functions.apply(self._source_act, scores), own
+        if self.source_activation != "identity":
+            scores = score_functions.apply(self._source_act, scores)
+        return q, k, v, scores, own
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, mask: Tensor | None, *, within: bool) -> Tensor:
         if not q.dtype == k.dtype == v.dtype == s.dtype:  # autocast rounds some layers and not others

@@ -166,7 +166,12 @@ const Kernels* choose() {
 }
 const Kernels* const chosen = choose();
 
-// Threads that wait for work. A process that was forked starts its own; a pool that is busy makes the caller work alone.
+// A parallel loop. It runs in the threads of the OpenMP runtime that torch has loaded, where that is known: after a matrix product
+// they are awake, and threads of our own would compete with them for the cores. Otherwise, and in a process that was forked after
+// that runtime had started its threads, it runs in threads of its own. A loop that is busy makes the caller work alone.
+using OpenMpParallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+OpenMpParallel openmp_parallel = nullptr;
+
 class Pool {
  public:
   void run(long units, int threads, const std::function<void(long)>& work) {
@@ -176,12 +181,22 @@ class Pool {
       for (long unit = 0; unit < units; unit++) work(unit);
       return;
     }
+    next_.store(0), units_ = units, work_ = &work;
+    if (openmp_parallel != nullptr) openmp_parallel([](void* pool) { static_cast<Pool*>(pool)->take(); }, this, (unsigned)threads, 0);
+    else run_in_own_threads(threads);
+    if (error_) {
+      std::exception_ptr error = std::exchange(error_, nullptr);
+      std::rethrow_exception(error);
+    }
+  }
+
+ private:
+  void run_in_own_threads(int threads) {
     while ((int)workers_.size() < threads - 1) {
       int number = (int)workers_.size();
       workers_.emplace_back([this, number] { serve(number); });
       workers_.back().detach();
     }
-    next_.store(0), units_ = units, work_ = &work;
     pending_.store(threads - 1);
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -194,13 +209,7 @@ class Pool {
       std::unique_lock<std::mutex> lock(mutex_);
       ended_.wait(lock, [this] { return pending_.load() == 0; });
     }
-    if (error_) {
-      std::exception_ptr error = std::exchange(error_, nullptr);
-      std::rethrow_exception(error);
-    }
   }
-
- private:
   void take() {
     try {
       for (long unit; (unit = next_.fetch_add(1)) < units_;) (*work_)(unit);
@@ -239,7 +248,7 @@ class Pool {
 
 Pool* pool = new Pool;  // never freed: its threads outlive static destruction
 #if defined(__unix__) || defined(__APPLE__)
-const int registered = pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
+const int registered = pthread_atfork(nullptr, nullptr, [] { pool = new Pool, openmp_parallel = nullptr; });
 #endif
 
 thread_local Buffer local;
@@ -247,7 +256,7 @@ thread_local Buffer local;
 size_t needed(const Call& c) {
   size_t rows = (size_t)c.M + 12, lanes = 16, tile = 64, wide = (size_t)std::min(c.M, 256L) + 64;
   size_t Ip = (size_t)c.I + lanes, Dp = (size_t)c.D + lanes;
-  size_t floats = rows * (2 * Ip + 5 * Dp) + tile * (6 * wide + 2 * Ip + 5 * Dp) + wide + Dp;
+  size_t floats = rows * (2 * Ip + 5 * Dp) + tile * (6 * wide + 2 * Ip + 5 * Dp) + wide + 2 * Dp;
   return floats * sizeof(float) + ((size_t)c.M + 64) * 16 + 64 * 64;
 }
 
@@ -256,7 +265,7 @@ double work_of(const Call& c) { return (double)c.B * c.H * c.N * c.M * (c.I + 2 
 void over_heads(const Call& c, int threads, Work work, Stats& stats, const std::vector<long>* heads = nullptr) {
   size_t bytes = needed(c);
   long units = heads == nullptr ? c.B * c.H : (long)heads->size();
-  pool->run(units, work_of(c) < 2e6 ? 1 : threads, [&](long unit) {
+  pool->run(units, work_of(c) < 5e5 ? 1 : threads, [&](long unit) {
     long head = heads == nullptr ? unit : (*heads)[unit];
     local.reserve(bytes);
     work(c, head / c.H, head % c.H, local, stats);
@@ -322,6 +331,7 @@ std::vector<long> noisy_heads(const Call& c, const Stats& stats) {
 #endif
 
 MTSA_EXPORT int64_t mtsa_version() { return VERSION; }
+MTSA_EXPORT void mtsa_use_openmp(void* parallel) { openmp_parallel = reinterpret_cast<OpenMpParallel>(parallel); }
 MTSA_EXPORT const char* mtsa_instructions() { return chosen->name; }
 
 MTSA_EXPORT int64_t mtsa_forward(const int64_t* integers, const double* reals, int64_t threads) {

@@ -40,9 +40,24 @@ def _load() -> ctypes.CDLL | str:
     dropout = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_uint64, ctypes.c_int64)
     library.mtsa_dropout.argtypes = dropout
     library.mtsa_instructions.restype = ctypes.c_char_p
+    library.mtsa_use_openmp.argtypes = (ctypes.c_void_p,)
+    library.mtsa_use_openmp(_openmp_parallel())
     return library
 
 
+def _openmp_parallel() -> int | None:
+    """The function of torch's own OpenMP runtime that runs a parallel region (GNU interface); None where it is not found."""
+    folders = [Path(torch.__file__).parent / "lib", Path(torch.__file__).parents[1] / "torch.libs"]
+    for path in (path for folder in folders for path in sorted(folder.glob("lib*omp*.so*"))):
+        try:
+            runtime = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_NOLOAD", 0) | ctypes.DEFAULT_MODE)
+            return ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p).value
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+_NOTHING = torch.empty(0)
 _library: Any = _load()
 _available = not isinstance(_library, str)
 
@@ -77,7 +92,7 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or s.requires_grad):
         out: Tensor = _Native.apply(spec, seed, q, k, v, s)
         return out
-    return forward(spec, seed, q, k, v, s)[0]
+    return forward(spec, seed, q, k, v, s, save=False)[0]
 
 
 class _Native(torch.autograd.Function):
@@ -111,14 +126,14 @@ def differentiable_backward(spec: AttentionSpec, seed: Tensor | None, grad: Tens
 
 
 def forward(
-    spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: Tensor, s: Tensor
+    spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, save: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output [B, H, N, D], and for `backward` the denominators [B, H, N, D] and shifts of the scores [B, H, N]."""
-    q, k, v, s = (_ready(tensor) for tensor in (q, k, v, s))
+    """The output [B, H, N, D], and with `save` the denominators [B, H, N, D] and the shifts of the scores [B, H, N]."""
+    q, k, v, s = _readable(q), _readable(k), _readable(v), _readable(s)
     B, H, N, _ = q.shape
     D = v.shape[3]
     out = torch.empty_strided((B, H, N, D), (N * H * D, D, H * D, 1), dtype=torch.float32)
-    total, shift = torch.empty(B, H, N, D), torch.empty(B, H, N)
+    total, shift = (torch.empty(B, H, N, D), torch.empty(B, H, N)) if save else (_NOTHING, _NOTHING)
     call = _Call(spec, seed, (q, k, v, s))
     entries = call.run("mtsa_forward", out, total, shift, None, ())
     fallback.note(entries=entries)
@@ -129,18 +144,23 @@ def backward(
     spec: AttentionSpec, seed: Tensor | None, grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, *tensors: Tensor
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v and s."""
-    q, k, v, s = (_ready(tensor) for tensor in tensors)
+    q, k, v, s = (_dense_rows(_readable(tensor)) for tensor in tensors)
     grads = tuple(torch.empty_like(tensor) for tensor in (q, k, v, s))
     call = _Call(spec, seed, (q, k, v, s))
-    fallback.note(heads=call.run("mtsa_backward", _ready(out), total, shift, _ready(grad), grads))
+    fallback.note(heads=call.run("mtsa_backward", _readable(out), total, shift, _readable(grad), grads))
     return tuple(value.to(spec.dtype) for value in grads)
 
 
-def _ready(x: Tensor) -> Tensor:
-    """In float32, with adjacent features, and strides that `empty_like` keeps."""
+def _readable(x: Tensor) -> Tensor:
+    """In float32, with adjacent features."""
     if x.dtype != torch.float32:
         x = x.float()
-    if x.stride(3) == 1 and (x.is_contiguous() or x.transpose(1, 2).is_contiguous() or x.transpose(0, 1).is_contiguous()):
+    return x if x.stride(3) == 1 else x.contiguous()
+
+
+def _dense_rows(x: Tensor) -> Tensor:
+    """With strides that `empty_like` keeps."""
+    if x.is_contiguous() or x.transpose(1, 2).is_contiguous() or x.transpose(0, 1).is_contiguous():
         return x
     return x.contiguous()
 

@@ -18,6 +18,27 @@ constexpr long TILE = 64, CHUNK = 256;  // queries and keys that are worked on t
 static inline V load(const float* p) { V x; std::memcpy(&x, p, sizeof x); return x; }
 static inline void store(float* p, V x) { std::memcpy(p, &x, sizeof x); }
 static inline V splat(float x) { return x - V{}; }
+static inline V larger(V a, V b) { return a > b ? a : b; }
+static inline V magnitude(V x) { return (V)((VI)x & 0x7FFFFFFF); }
+
+// The first n lanes, with zeros behind them.
+static inline V load(const float* p, long n) {
+  if (n >= W) return load(p);
+  float x[W] = {};
+  for (long i = 0; i < n; i++) x[i] = p[i];
+  return load(x);
+}
+static inline void store(float* p, V x, long n) {
+  if (n >= W) return store(p, x);
+  float y[W];
+  store(y, x);
+  for (long i = 0; i < n; i++) p[i] = y[i];
+}
+static inline float largest_lane(V x) {
+  float found = x[0];
+  for (int i = 1; i < W; i++) found = x[i] > found ? x[i] : found;
+  return found;
+}
 
 // exp, to about one unit in the last place; 0 below -87.3, inf above 88.7.
 static inline V vexp(V x) {
@@ -128,6 +149,8 @@ static inline VU lanes() {
   return x;
 }
 
+static inline V lanes_below(long n, V x) { return (V)((VI)(lanes() < (uint32_t)n) & (VI)x); }
+
 // One head, packed: rows padded with zeros to whole vectors, padded keys left out.
 struct Head {
   const Call& c;
@@ -165,17 +188,17 @@ struct Head {
     top = memory.take<float>(Dp);
     value_factor = c.kept < 1.0 ? memory.take<float>(rows * Dp) : nullptr;
     for (long l = 0; l < Dp; l++) top[l] = -INFINITY;
+    VI over{};
     for (long i = 0; i < keys; i++) {
       std::memcpy(k + i * Ip, key_row(i), c.I * sizeof(float));
       for (long t = c.I; t < Ip; t++) k[i * Ip + t] = 0.f;
       const float *s = source_row(i), *v = value_row(i);
-      float most = 0.f;
-      for (long l = 0; l < c.D; l++) {
-        top[l] = s[l] > top[l] ? s[l] : top[l];
-        most = std::fabs(v[l]) > most ? std::fabs(v[l]) : most;
+      for (long l = 0; l < c.D; l += W) {
+        store(top + l, larger(load(s + l, c.D - l), load(top + l)));
+        over |= (VI)(magnitude(load(v + l, c.D - l)) > LARGE);
       }
-      large |= most > LARGE;
     }
+    for (int lane = 0; lane < W; lane++) large |= over[lane] != 0;
     for (long i = keys; i < rows; i++) {
       std::memset(k + i * Ip, 0, Ip * sizeof(float));
       std::memset(xw + i * 2 * Dp, 0, 2 * Dp * sizeof(float));
@@ -183,19 +206,11 @@ struct Head {
     for (long i = 0; i < keys; i++) {
       const float *s = source_row(i), *v = value_row(i);
       float *x = xw + i * 2 * Dp, *w = x + Dp;
-      long l = 0;
-      for (; l + W <= c.D; l += W) {
-        V e = vexp(load(s + l) - load(top + l));
+      for (long l = 0; l < c.D; l += W) {
+        V e = vexp(load(s + l, c.D - l) - load(top + l));
+        if (c.D - l < W) e = lanes_below(c.D - l, e);
         store(w + l, e);
-        store(x + l, e * load(v + l));
-      }
-      if (l < c.D) {
-        float last[W] = {}, value[W] = {};
-        for (long t = l; t < c.D; t++) last[t - l] = s[t] - top[t], value[t - l] = v[t];
-        V e = vexp(load(last));
-        store(last, e);
-        store(value, e * load(value));
-        for (long t = l; t < Dp; t++) w[t] = t < c.D ? last[t - l] : 0.f, x[t] = t < c.D ? value[t - l] : 0.f;
+        store(x + l, e * load(v + l, c.D - l));
       }
       if (value_factor != nullptr) {
         uint64_t row = mixed(c.seed ^ 0xD1B54A32D192ED03ull, (uint64_t)((b * c.H + h) * c.M + position[i]));
@@ -492,6 +507,7 @@ static void forward_head(const Call& c, long b, long h, Buffer& memory, Stats& s
   float* dropped = c.kept < 1.0 ? memory.take<float>(TILE * wide) : nullptr;
   float* bias = memory.take<float>(wide);
   float* sums = memory.take<float>(TILE * 2 * Dp);
+  float* unsaved = memory.take<float>(Dp);
   float* peak = a.large ? memory.take<float>(TILE * Dp) : nullptr;  // largest term of each denominator
   float shift[TILE];
   for (long next = 0; next < c.N;) {
@@ -538,8 +554,8 @@ static void forward_head(const Call& c, long b, long h, Buffer& memory, Stats& s
     for (long r = 0; r < t.rows; r++) {
       long j = t.query[r];
       float* out = c.out + b * c.os[0] + h * c.os[1] + j * c.os[2];
-      float* total = c.total + ((b * c.H + h) * c.N + j) * c.D;
-      c.shift[(b * c.H + h) * c.N + j] = shift[r];
+      float* total = c.total == nullptr ? unsaved : c.total + ((b * c.H + h) * c.N + j) * c.D;
+      if (c.shift != nullptr) c.shift[(b * c.H + h) * c.N + j] = shift[r];
       if (t.empty[r]) {
         for (long l = 0; l < c.D; l++) out[l] = 0.f, total[l] = EMPTY;
       } else if (t.only[r] >= 0) {  // all the weight is on one key
@@ -548,13 +564,19 @@ static void forward_head(const Call& c, long b, long h, Buffer& memory, Stats& s
         for (long l = 0; l < c.D; l++) out[l] = v[l] * (a.value_factor == nullptr ? 1.f : f * a.value_factor[t.only[r] * Dp + l]), total[l] = ONE_KEY;
       } else {
         const float *n = sums + r * 2 * Dp, *z = n + Dp;
-        bool low = false;
-        for (long l = 0; l < c.D; l++) {
-          bool doubtful = z[l] < TINY || (peak != nullptr && peak[r * Dp + l] >= z[l] * (1.f - SATURATED));
-          total[l] = doubtful ? 0.f : z[l], out[l] = n[l] / z[l];
+        VI low{};
+        for (long l = 0; l < c.D; l += W) {
+          V sum = load(z + l);
+          VI doubtful = (VI)(sum < TINY);
+          if (peak != nullptr) doubtful |= (VI)(load(peak + r * Dp + l) >= sum * (1.f - SATURATED));
+          if (c.D - l < W) doubtful = (VI)lanes_below(c.D - l, (V)doubtful);
           low |= doubtful;
+          store(out + l, load(n + l) / sum, c.D - l);
+          store(total + l, (V)(~doubtful & (VI)sum), c.D - l);
         }
-        if (low) stats.entries += forward_definition(a, t, r, out, total);
+        bool any = false;
+        for (int lane = 0; lane < W; lane++) any |= low[lane] != 0;
+        if (any) stats.entries += forward_definition(a, t, r, out, total);
       }
     }
   }
@@ -593,20 +615,23 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
       const float* z = c.total + ((b * c.H + h) * c.N + j) * c.D;
       bool usual = !t.empty[r] && t.only[r] < 0;
       if (usual) {
-        bool low = false;
-        for (long l = 0; l < c.D; l++) {
-          bool trusted = z[l] > 0.f;
-          float value = g[l] / (trusted ? z[l] : 1.f);
-          da[l] = trusted ? value : 0.f;
-          db[l] = trusted ? -value * out[l] : 0.f;
-          low |= !trusted;
+        VI low{};
+        for (long l = 0; l < c.D; l += W) {
+          V sum = load(z + l, c.D - l);
+          VI trusted = (VI)(sum > 0.f), missing = ~trusted;
+          if (c.D - l < W) missing = (VI)lanes_below(c.D - l, (V)missing);
+          low |= missing;
+          V value = (V)(trusted & (VI)(load(g + l, c.D - l) / sum));
+          store(da + l, value);
+          store(db + l, -value * load(out + l, c.D - l));
         }
-        flagged |= low, fast = true;
+        for (int lane = 0; lane < W; lane++) flagged |= low[lane] != 0;
+        fast = true;
       } else {
-        for (long l = 0; l < c.D; l++) da[l] = db[l] = 0.f;
+        std::memset(da, 0, 2 * Dp * sizeof(float));
         flagged |= t.only[r] >= 0;
       }
-      for (long l = c.D; l < Dp; l++) da[l] = db[l] = 0.f;
+      for (long l = up(c.D, W); l < Dp; l++) da[l] = db[l] = 0.f;
     }
     for (long from = t.first / 4 * 4; from < t.last; from += CHUNK) {
       long to = std::min(from + CHUNK, t.last);
@@ -676,7 +701,7 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
       for (long i = 0; i < c.I; i++) to[i] = dq[r * Ip + i] * c.scale;
     }
   }
-  float most_v = 0.f, most_dv = 0.f, most_ds = 0.f;
+  V most_v{}, most_dv{}, most_ds{};
   for (long i = 0; i < a.keys; i++) {
     long p = a.position[i];
     float *to_k = c.dk + b * c.ks[0] + h * c.ks[1] + p * c.ks[2], *to_v = c.dv + b * c.vs[0] + h * c.vs[1] + p * c.vs[2];
@@ -684,20 +709,21 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
     const float *v = a.value_row(i), *w = a.xw + i * 2 * Dp + Dp, *dx = dxw + i * 2 * Dp, *dw = dx + Dp;
     const float* u = a.value_factor == nullptr ? nullptr : a.value_factor + i * Dp;
     std::memcpy(to_k, dk + i * Ip, c.I * sizeof(float));
-    for (long l = 0; l < c.D; l++) {
-      float step = u == nullptr ? dx[l] : u[l] * dx[l];
-      to_v[l] = w[l] * step;
-      to_s[l] = w[l] * (v[l] * step + dw[l]);
-      most_v = std::max(most_v, std::fabs(v[l])), most_dv = std::max(most_dv, std::fabs(to_v[l]));
-      most_ds = std::max(most_ds, std::fabs(to_s[l]));
+    for (long l = 0; l < c.D; l += W) {
+      V step = u == nullptr ? load(dx + l) : load(u + l) * load(dx + l), value = load(v + l, c.D - l), weight = load(w + l);
+      V d_value = weight * step, d_source = weight * (value * step + load(dw + l));
+      store(to_v + l, d_value, c.D - l);
+      store(to_s + l, d_source, c.D - l);
+      most_v = larger(magnitude(value), most_v), most_dv = larger(magnitude(d_value), most_dv);
+      most_ds = larger(magnitude(d_source), most_ds);
     }
   }
   clear_padded(c.dq, c.qs, c.query_mask, b, h, c.N, c.I);
   clear_padded(c.dk, c.ks, c.key_mask, b, h, c.M, c.I);
   clear_padded(c.dv, c.vs, c.key_mask, b, h, c.M, c.D);
   clear_padded(c.ds, c.ss, c.key_mask, b, h, c.M, c.D);
-  stats.product[b * c.H + h] = fast ? most_v * most_dv : 0.f;
-  stats.largest[b * c.H + h] = most_ds;
+  stats.product[b * c.H + h] = fast ? largest_lane(most_v) * largest_lane(most_dv) : 0.f;
+  stats.largest[b * c.H + h] = largest_lane(most_ds);
   if (flagged) backward_definition(a, false);
 }
 
