@@ -50,7 +50,7 @@ def _agreement(say: Callable[[str], None]) -> None:
         options: dict[str, Any] = {"masks": "forward*2, backward*2"}
         exact = mtsa.tensorized_attention(q.double(), k.double(), v.double(), s.double(), **options, backend="reference")
         plain = mtsa.tensorized_attention(q, k, v, s, **options, backend="reference")
-        with mtsa.count_rescued() as count:
+        with mtsa.count_fallbacks() as count:
             fast = mtsa.tensorized_attention(q, k, v, s, **options)
         errors = [f"{(result - exact).abs().max():.1e}" for result in (plain, fast)]
         rows.append([name, *errors, f"{count.entries} of {fast.numel()}"])
