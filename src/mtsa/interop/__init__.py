@@ -8,9 +8,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-__all__ = ["replace_self_attention", "sentence_transformer"]
+    from mtsa.nn.attention import MultiMaskAttention
+
+    from .multihead import AsMultiheadAttention
+
+__all__ = ["as_multihead_attention", "replace_self_attention", "sentence_transformer"]
 
 M = TypeVar("M")
+
+
+def as_multihead_attention(layer: MultiMaskAttention) -> AsMultiheadAttention:
+    """A module with the interface of `nn.MultiheadAttention(batch_first=True)` that calls a `MultiMaskAttention`.
+
+    For example, `nn.TransformerEncoderLayer(...).self_attn = as_multihead_attention(layer)`.
+
+    Raises:
+        ValueError: the layer changes the width of its input.
+    """
+    from .multihead import AsMultiheadAttention
+
+    return AsMultiheadAttention(layer)
 
 
 def replace_self_attention(model: M, **options: Any) -> M:

@@ -314,6 +314,8 @@ class MultiMaskAttention(nn.Module):
         return check_attention_mask(mask, x.shape[0], (x if context is None else context).shape[1], x.device)
 
     def _check_sequence(self, x: Any, name: str) -> None:
+        if torch.jit.is_tracing():  # type: ignore[attr-defined]
+            raise RuntimeError("torch.jit.trace cannot record this layer; use torch.export")
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
         if x.is_nested:

@@ -1,0 +1,369 @@
+"""The layer as a third-party module: what other libraries do with modules works, or is refused in one sentence."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
+import mtsa
+from mtsa.interop import as_multihead_attention
+from mtsa.masks import Forward, Full, Mask, Window
+
+FORMS = ("paper", "released")
+
+
+@pytest.fixture
+def x():
+    return torch.randn(3, 9, 48, generator=torch.Generator().manual_seed(1))
+
+
+def make(form="paper", **options):
+    torch.manual_seed(0)
+    return mtsa.MultiMaskAttention(48, 4, form=form, **options)
+
+
+PROJECTIONS = {
+    "paper": ("query", "key", "value", "output", "source_hidden", "source_score"),
+    "released": ("query", "key", "value", "gate", "source_hidden", "source_score"),
+}
+
+
+@pytest.mark.parametrize(("form", "name"), [(form, name) for form in FORMS for name in PROJECTIONS[form]])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_every_projection_is_called_so_that_patches_and_hooks_work(form, name, mode, x):
+    layer = getattr(make(form), mode)()
+    module, plain = getattr(layer, name), layer(x)
+    inner, calls = module.forward, []
+    module.forward = lambda given: calls.append(given.shape) or inner(given) * 1.5
+    patched = layer(x)
+    del module.forward
+    assert len(calls) == 1
+    assert not torch.allclose(patched, plain, atol=1e-4)
+    seen = []
+    handle = module.register_forward_hook(lambda module, given, out: seen.append((given[0], out, out.clone())))
+    torch.testing.assert_close(layer(x), plain)
+    handle.remove()
+    ((_, out, kept),) = seen
+    assert torch.equal(out, kept), "what a hook captured was changed afterwards"
+
+
+@pytest.mark.parametrize("name", ["value", "source_hidden"])
+def test_a_projection_replaced_by_the_identity_leaves_the_input_alone(name, x):
+    layer = make("released" if name == "value" else "paper")
+    setattr(layer, name, nn.Identity())
+    before = x.clone()
+    first = layer(x)
+    assert torch.equal(x, before)
+    torch.testing.assert_close(layer(x), first)
+
+
+def test_masks_can_be_assigned_and_are_checked(x):
+    layer = make()
+    layer.masks = "forward*2, full*2"
+    expected = make(masks="forward*2, full*2")(x)
+    torch.testing.assert_close(layer(x), expected)
+    layer.masks = Window(1)
+    assert layer.masks == (Window(1),) * 4
+    with pytest.raises(ValueError, match="masks name 3 heads, but there are 4"):
+        layer.masks = (Forward(),) * 3
+    assert layer.masks == (Window(1),) * 4
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_output_can_be_changed_in_place(form, padded, x):
+    mask = torch.ones(3, 9) > 0 if padded else None
+    layer = make(form)
+    y = layer(x, mask)
+    y += x
+    y.sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+class LearnedBias(Mask):
+    """A mask with a parameter, and without a word about being biased."""
+
+    def __init__(self):
+        self.slope = nn.Parameter(torch.tensor(0.3))
+
+    def allowed(self, query, key):
+        return torch.tensor([[True]])  # broadcasts
+
+    def bias(self, query, key, dtype):
+        return -(query - key).abs().to(dtype) * self.slope
+
+
+@pytest.mark.parametrize("backend", ["auto", "factored", "reference"])
+def test_a_mask_with_a_parameter_is_trained(backend, x):
+    mask = LearnedBias()
+    layer = make(masks=[mask, mask, Full(), Forward()])
+    layer.backend = backend
+    layer(x).square().sum().backward()
+    assert mask.slope.grad is not None
+    assert mask.slope.grad.abs() > 1e-6
+    with torch.no_grad():
+        other = layer(x)
+        mask.slope.fill_(2.0)
+        assert not torch.allclose(layer(x), other, atol=1e-4)
+
+
+def test_a_mask_with_a_parameter_is_refused_where_it_would_get_no_gradient(x):
+    layer = make(masks=LearnedBias())
+    layer.backend = "blocked"
+    with pytest.raises(ValueError, match="gives no gradient to the parameters of a mask"):
+        layer(x)
+
+
+@pytest.mark.parametrize("backend", ["native", "factored", "blocked", "reference"])
+def test_a_mask_whose_result_broadcasts_works_everywhere(backend, x):
+    class EveryKey(Mask):
+        def allowed(self, query, key):
+            return torch.ones(1, 1, dtype=torch.bool)
+
+    layer = make(masks=EveryKey()).eval()
+    layer.backend = backend
+    expected = make(masks="full").eval()(x)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-5)
+    assert layer.explain(x).token2token.shape == (3, 4, 9, 9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_layer_can_be_made_without_memory_and_initialised_later(form):
+    layer = mtsa.MultiMaskAttention(48, 4, form=form, device="meta")
+    assert all(parameter.is_meta for parameter in layer.parameters())
+    layer.to_empty(device="cpu")
+    torch.manual_seed(0)
+    layer.reset_parameters()
+    for name, parameter in layer.named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+        else:
+            bound = (6 / sum(parameter.shape[-2:])) ** 0.5
+            assert 0.9 * bound < parameter.abs().max() <= bound, name
+
+
+def test_device_and_dtype_are_those_of_the_parameters(x):
+    layer = mtsa.MultiMaskAttention(48, 4, dtype=torch.float64, device="cpu")
+    assert all(parameter.dtype == torch.float64 for parameter in layer.parameters())
+    assert layer(x.double()).dtype == torch.float64
+    assert mtsa.Source2Token(48, dtype=torch.bfloat16).hidden.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_meta_and_fake_tensors_have_shapes(form, x):
+    meta = mtsa.MultiMaskAttention(48, 4, form=form, device="meta")
+    assert meta(torch.empty(3, 9, 48, device="meta")).shape == (3, 9, 48)
+    with FakeTensorMode():
+        fake = mtsa.MultiMaskAttention(48, 4, form=form)
+        out = fake(torch.empty(2, 5, 48), torch.ones(2, 5, dtype=torch.bool))
+        out.sum().backward()
+        assert out.shape == (2, 5, 48)
+    layer = make(form)
+    torch.testing.assert_close(layer(x), layer(x))  # and a real call afterwards
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_torch_compile_of_a_model_has_one_graph_and_trains(form, dropout, x):
+    model = nn.Sequential(nn.Linear(48, 48), make(form, dropout=(dropout, dropout)), nn.Linear(48, 3))
+    compiled = torch.compile(copy.deepcopy(model), fullgraph=True, backend="aot_eager")
+    torch.manual_seed(5)
+    compiled(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in compiled.parameters())
+    if dropout == 0:
+        model(x).sum().backward()
+        for one, other in zip(model.parameters(), compiled.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(compiled.eval()(x), model.eval()(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["native", "factored"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_operator_passes_opcheck(dtype, name, padded):
+    if name == "native" and dtype == torch.float64:
+        dtype = torch.bfloat16
+    tensors = [torch.randn(2, 2, 5, 8, dtype=dtype, requires_grad=True) for _ in range(4)]
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if padded else None
+    arguments = (*tensors, mask, None, None, None, "forward, backward", "logsigmoid", 0.3, 0.0, False, name)
+    torch.library.opcheck(torch.ops.mtsa.tensorized_attention.default, arguments)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_transforms_of_torch_func_work(form, x):
+    layer = make(form)
+    weights = dict(layer.named_parameters())
+
+    def loss(weights, one):
+        return torch.func.functional_call(layer, weights, (one[None],)).square().sum()
+
+    grads = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, x)  # one gradient for each sequence
+    for place in range(3):
+        layer.zero_grad()
+        loss(weights, x[place]).backward()
+        for name, parameter in layer.named_parameters():
+            torch.testing.assert_close(grads[name][place], parameter.grad, rtol=1e-3, atol=1e-3)
+    jacobian = torch.func.jacrev(lambda one: layer(one[None])[0, 0, :2])(x[0])
+    assert jacobian.shape == (2, 9, 48)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_flop_counters_and_profilers_see_the_attention(threads, x):
+    layer, before = make(), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with FlopCounterMode(display=False) as counter:
+            layer(x).sum().backward()
+    finally:
+        torch.set_num_threads(before)
+    counts = counter.get_flop_counts()["Global"]
+    assert counts[torch.ops.mtsa.tensorized_attention] == 2 * 3 * 4 * 9 * 9 * (12 + 2 * 12)
+    assert counts[torch.ops.mtsa.tensorized_attention_backward] > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+def test_tracing_is_refused_in_one_sentence(x):
+    with pytest.raises(RuntimeError, match=r"torch\.jit\.trace.*torch\.export"):
+        torch.jit.trace(make().eval(), x)
+
+
+def test_export_with_a_fixed_backend_is_refused_in_one_sentence(x):
+    layer = make().eval()
+    layer.backend = "factored"
+    with pytest.raises(Exception, match='backend "factored" cannot be exported'):
+        torch.export.export(layer, (x,))
+
+
+def test_the_layer_serves_inside_a_transformer_encoder_layer(x):
+    block = nn.TransformerEncoderLayer(48, 4, dim_feedforward=16, dropout=0.0, batch_first=True)
+    block.self_attn = as_multihead_attention(make())
+    padding = torch.zeros(3, 9, dtype=torch.bool)
+    padding[0, 5:] = True
+    for mode in (block.train(), block.eval()):
+        out = mode(x, src_key_padding_mask=padding)
+        changed = x.clone()
+        changed[0, 5:] = 100.0
+        torch.testing.assert_close(mode(changed, src_key_padding_mask=padding)[0, :5], out[0, :5])
+    stack = nn.TransformerEncoder(block, 2, enable_nested_tensor=False)
+    assert stack(x, src_key_padding_mask=padding).shape == x.shape
+
+
+def test_the_interface_of_multihead_attention(x):
+    layer = make().eval()
+    module = as_multihead_attention(layer)
+    out, weights = module(x, x, x)
+    torch.testing.assert_close(out, layer(x))
+    torch.testing.assert_close(weights, layer.explain(x).token2token.mean(1))
+    assert module(x, x, x, average_attn_weights=False)[1].shape == (3, 4, 9, 9)
+    assert module(x, x, x, need_weights=False)[1] is None
+    other = torch.randn(3, 4, 48)
+    torch.testing.assert_close(module(x, other, other, need_weights=False)[0], layer(x, context=other))
+    causal = as_multihead_attention(make(masks="causal").eval())
+    forbidden = nn.Transformer.generate_square_subsequent_mask(9)
+    torch.testing.assert_close(causal(x, x, x, attn_mask=forbidden, is_causal=True)[0], causal.layer(x))
+    for arguments, options, words in (
+        ((x, x, x.clone()), {}, "key and value must be the same"),
+        ((x, x, x), {"attn_mask": forbidden}, "attn_mask differs from the masks"),
+        ((x, other, other), {}, "need_weights=False"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            module(*arguments, **options)
+    with pytest.raises(ValueError, match="both widths must be equal"):
+        as_multihead_attention(mtsa.MultiMaskAttention(48, 4, head_dim=5))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_attention_to_a_context_is_the_definition(form, x):
+    layer, context = make(form).eval(), torch.randn(3, 5, 48)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]])
+    found = layer(x, mask, context=context)
+    layer.backend = "reference"
+    torch.testing.assert_close(found, layer(x, mask, context=context), rtol=1e-5, atol=1e-5)
+    context[1, 2:] = float("nan")
+    layer.backend = "auto"
+    torch.testing.assert_close(layer(x, mask, context=context), found)
+    with pytest.raises(ValueError, match="context has a batch of 2, but x has 3"):
+        layer(x, context=context[:2])
+
+
+def test_masks_of_padding_in_every_usual_form(x):
+    layer = make()
+    real = torch.arange(9) < torch.tensor([[9], [4], [6]])
+    expected = layer(x, real)
+    for mask in (real.long(), real.int(), real.to(torch.uint8)):
+        torch.testing.assert_close(layer(x, mask), expected)
+    torch.testing.assert_close(layer(x, key_padding_mask=~real), expected)
+    torch.testing.assert_close(layer(x, key_padding_mask=torch.zeros(3, 9).masked_fill(~real, -torch.inf)), expected)
+    with pytest.warns(DeprecationWarning, match="keep= is now called attention_mask="):
+        torch.testing.assert_close(layer(x, keep=real), expected)
+    with pytest.raises(TypeError, match="not both"):
+        layer(x, real, key_padding_mask=~real)
+    with torch.inference_mode():
+        made_in_inference = real.clone()
+    layer(x, made_in_inference).sum().backward()
+
+
+def test_old_names_of_the_function_work_with_a_warning():
+    tensors = [torch.randn(2, 2, 5, 8) for _ in range(4)]
+    real = torch.ones(2, 5, dtype=torch.bool)
+    with (
+        pytest.warns(DeprecationWarning, match="pairwise= is now called score_activation="),
+        pytest.warns(DeprecationWarning, match="keep= is now called attention_mask="),
+    ):
+        found = mtsa.tensorized_attention(*tensors, pairwise="identity", keep=real)
+    assert torch.equal(found, mtsa.tensorized_attention(*tensors, score_activation="identity", attention_mask=real))
+    with pytest.warns(DeprecationWarning, match="scales= is now"):
+        layer = mtsa.MultiMaskAttention(8, 2, scales=("identity", "logsigmoid"))
+    assert (layer.score_activation, layer.source_activation) == ("identity", "logsigmoid")
+    with pytest.warns(DeprecationWarning, match="count_fallbacks"):
+        assert mtsa.count_rescued is mtsa.count_fallbacks
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nan_in_padding_does_not_reach_an_explanation(form, x):
+    layer = make(form).eval()
+    real = torch.arange(9) < torch.tensor([[9], [4], [6]])
+    x = x.masked_fill(~real[..., None], float("nan"))
+    found = layer.explain(x, real, tensor=True)
+    assert all(torch.isfinite(tensor).all() for tensor in (found.output, found.token2token, found.source2token, found.tensor))
+
+
+def test_nested_tensors_are_refused_in_one_sentence():
+    nested = torch.nested.nested_tensor([torch.randn(3, 48), torch.randn(5, 48)], layout=torch.jagged)
+    with pytest.raises(TypeError, match="nested tensor; pad it with"):
+        make()(nested)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu", torch.sin])
+@pytest.mark.parametrize("form", FORMS)
+def test_more_activations(activation, form, x):
+    layer = make(form, activation=activation)
+    expected = make(form, activation=activation)
+    expected.backend = "reference"
+    torch.testing.assert_close(layer(x), expected(x), rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(layer(x), make(form)(x), atol=1e-4)
+
+
+def test_one_dropout_rate_is_that_of_the_dense_layers():
+    layer = make(dropout=0.25)
+    assert (layer.dense_dropout, layer.attention_dropout) == (0.25, 0.0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*quantize.*:UserWarning")
+def test_quantized_copies_answer_nearly_the_same(x):
+    layer = make().eval()
+    small = torch.ao.quantization.quantize_dynamic(copy.deepcopy(layer), {nn.Linear}, dtype=torch.qint8)
+    assert (small(x) - layer(x)).abs().max() < 0.1 * layer(x).abs().max()
+
+
+@pytest.mark.parametrize("masks", [None, "window(0)"])
+def test_short_and_narrow_sequences_take_no_slow_branch(masks):
+    """Two tokens, or a window of one: every query has one key, and none of its entries needs the fallback."""
+    layer = make(masks=masks)
+    x = torch.randn(128, 2, 48, requires_grad=True)
+    with mtsa.count_fallbacks() as count:
+        layer(x).sum().backward()
+    assert (count.entries, count.heads) == (0, 0)
