@@ -10,7 +10,7 @@ from mtsa.data.source import InputError
 from mtsa.inference import parity
 from mtsa.names import one_line
 
-from . import cost, pairs, serving, stacks, tagging
+from . import cost, pairs, sentences, serving, stacks, tagging
 from .contenders import BASELINE
 from .layer import aligned, stops, table
 
@@ -44,6 +44,7 @@ def sections(records: Path) -> list[str]:
         "newcomer": _newcomer_section,
         "translation": _stack_section,
         "srl": _stack_section,
+        "sentences": _sentence_section,
     }
     found = []
     for path in sorted(records.glob("**/bench-*.json")):
@@ -85,6 +86,16 @@ def _export_section(record: dict[str, Any], path: Path) -> str:
     lines = [f"## A model exported as {record['form']}\n", _circumstances(record, path)]
     lines += [f"Task {record['task']}, encoder: {about}.\n", "```", *parity.lines(record), "```", ""]
     return "\n".join(lines)
+
+
+def _sentence_section(record: dict[str, Any], path: Path) -> str:
+    """The layer at sentence length, beside multi-head attention and a plain version."""
+    about = (
+        f"Half of the sequences are padded. Training has dropout {record['setting']['dropout']} on the input of every dense layer; "
+        "multi-head attention has it on its input and output. `plain` is Algorithm 1 in PyTorch without numeric safety.\n"
+    )
+    lines = ["## The layer at sentence length\n", _circumstances(record, path), about]
+    return "\n".join([*lines, "```", aligned(*sentences.table(record)), "```", ""])
 
 
 def _cost_section(record: dict[str, Any], path: Path) -> str:

@@ -21,21 +21,35 @@ bench = typer.Typer(no_args_is_help=True, help="Speed and memory.")
 @bench.command("layer")
 def bench_layer(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON) and the pictures.")] = Path("bench-out"),
-    preset: Annotated[str, typer.Option(help="layer (600 wide, 8 heads) or paper (batch 64, 300 channels).")] = "layer",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="sentences (as in use, at sentence length; default), layer (against length), paper (Figure 1)."),
+    ] = None,
     lengths: Annotated[str | None, typer.Option(help='Lengths, such as "16,64,256"; the preset\'s when left out.')] = None,
     layers: Annotated[
         str | None, typer.Option(help='Layers, such as "paper,released,cnn,paper/factored"; all when left out.')
     ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Measured repeats of each layer; the best counts.")] = None,
-    memory: Annotated[bool, typer.Option(help="Measure memory too, each in a process of its own.")] = True,
+    compiled: Annotated[bool, typer.Option(help="sentences: measure torch.compile at 64 x 25 too (minutes).")] = False,
+    memory: Annotated[bool, typer.Option(help="layer, paper: measure memory too, each in a process of its own.")] = True,
     memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 2.0,
 ) -> None:
-    """Time and memory of each layer against length, beside nn.MultiheadAttention in the same run."""
-    from mtsa.bench import layer, plots
+    """Time and memory of each layer beside nn.MultiheadAttention in the same run."""
+    from mtsa.bench import layer, plots, sentences
     from mtsa.files import write_json
 
+    preset = preset or ("sentences" if lengths is None and layers is None else "layer")
+    if preset == "sentences":
+        if lengths is not None or layers is not None:
+            fail("--lengths and --layers apply to the presets layer and paper only")
+        chosen = sentences.Setting(compiled=((64, 25),) if compiled else (), repeats=repeats or sentences.Setting.repeats)
+        with counter(sentences.ticks(chosen)) as tick:
+            found = _recorded(out / "bench-sentences.json", lambda: sentences.run(chosen, tick))
+        typer.echo("ratio of time to nn.MultiheadAttention; plain: Algorithm 1 in PyTorch without numeric safety\n")
+        typer.echo(layer.aligned(*sentences.table(found)))
+        return
     if preset not in layer.PRESETS:
-        fail(f'preset "{preset}" is unknown; it must be {" or ".join(layer.PRESETS)}')
+        fail(f'unknown preset "{preset}"; it must be sentences, {" or ".join(layer.PRESETS)}')
     setting = dataclasses.replace(layer.PRESETS[preset], memory=memory, memory_budget_gib=memory_budget)
     try:
         if lengths is not None:
