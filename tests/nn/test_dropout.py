@@ -32,6 +32,19 @@ def test_the_gradient_passes_where_the_value_does():
     torch.testing.assert_close(x.grad, out.detach())
 
 
+def test_the_operator_of_compiled_graphs_passes_opcheck_and_drops_at_the_rate():
+    x = torch.randn(37, 5, requires_grad=True)
+    torch.library.opcheck(torch.ops.mtsa.dropout.default, (x, 0.4, torch.tensor(3)))
+    compiled = torch.compile(lambda x: drop(x, 0.4, True), fullgraph=True, backend="aot_eager")
+    torch.manual_seed(0)
+    given = torch.ones(300, 300, requires_grad=True)
+    first, second = compiled(given), compiled(given)
+    assert not torch.equal(first, second)
+    assert (first == 0).double().mean().item() == pytest.approx(0.4, abs=0.01)
+    first.sum().backward()
+    assert torch.equal(given.grad, first.detach())
+
+
 def test_off_means_untouched():
     x = torch.randn(3, 2)
     assert drop(x, 0.5, False) is x

@@ -91,8 +91,8 @@ def _export_section(record: dict[str, Any], path: Path) -> str:
 def _sentence_section(record: dict[str, Any], path: Path) -> str:
     """The layer at sentence length, beside multi-head attention and a plain version."""
     about = (
-        f"Half of the sequences are padded. Training has dropout {record['setting']['dropout']} on the input of every dense layer; "
-        "multi-head attention has it on its input and output. `plain` is Algorithm 1 in PyTorch without numeric safety.\n"
+        f"Half of the sequences are padded. Training has dropout {record['setting']['dropout']} on the input of every dense "
+        "layer; multi-head attention has it on its input and output. `plain`: Algorithm 1 in PyTorch without numeric safety.\n"
     )
     lines = ["## The layer at sentence length\n", _circumstances(record, path), about]
     return "\n".join([*lines, "```", aligned(*sentences.table(record)), "```", ""])

@@ -111,6 +111,8 @@ def _measure(
     lengths[: (batch + 1) // 2] = length
     mask = torch.arange(length) < lengths[:, None]
     layers = {name: _build(name, width, heads, setting.dropout) for name in NAMES}
+    if compiled:
+        torch.compiler.reset()  # or the graphs of other sizes count against the limit of recompilations
     calls: dict[str, Callable[[], None]] = {}
     for name, layer in layers.items():
         layer.train(mode == "training")

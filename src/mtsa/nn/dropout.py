@@ -30,10 +30,36 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """As `F.dropout`; several times as fast on a CPU."""
     if p <= 0 or not training:
         return x
-    if not cpu.takes(x) or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        usual = x.device.type != "cpu" or x.dtype != torch.float32 or not cpu.available()
+        return F.dropout(x, p, training) if usual else dropout_operator(x, p, draw_seed())
+    if not cpu.takes(x):
         return F.dropout(x, p, training)
     out: Tensor = _Dropout.apply(x, p)
     return out
+
+
+@torch.library.custom_op("mtsa::dropout", mutates_args=())
+def dropout_operator(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    """Dropout in compiled graphs, which would draw slowly on a CPU."""
+    return cpu.dropout(x.contiguous(), p, int(seed))
+
+
+@dropout_operator.register_fake
+def _(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, float, Tensor], output: Tensor) -> None:
+    ctx.p = inputs[1]
+    ctx.save_for_backward(inputs[2])
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    return dropout_operator(grad, ctx.p, ctx.saved_tensors[0]), None, None
+
+
+dropout_operator.register_autograd(_differentiate, setup_context=_save)
 
 
 class _Dropout(torch.autograd.Function):
