@@ -1,6 +1,7 @@
 """What the documents show is what the package does."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -26,6 +27,19 @@ def test_the_readme_opens_with_the_two_commands():
     top = (ROOT / "README.md").read_text().splitlines()[:20]
     assert any(line.startswith("make demo") for line in top)
     assert any(line.startswith("make test") for line in top)
+
+
+def test_the_ratios_of_the_readme_are_those_of_the_record():
+    text = (ROOT / "README.md").read_text()
+    record = json.loads((ROOT / re.search(r"<!-- bench: (.+?) -->", text)[1]).read_text())
+    shown = re.findall(r"\| (\d+)/(\d+) \| (\d+) x (\d+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \|", text)
+    assert len(shown) == 8
+    for width, heads, batch, length, mode, *ratios in shown:
+        shape = {"width": int(width), "heads": int(heads), "batch": int(batch), "length": int(length), "mode": mode}
+        for name, ratio in zip(("paper", "released"), ratios, strict=True):
+            wanted = {**shape, "name": name, "compiled": False}
+            (row,) = (row for row in record["rows"] if wanted.items() <= row.items())
+            assert f"{row['ratio']:.2f}" == ratio
 
 
 def test_the_version_is_said_once():
