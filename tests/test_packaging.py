@@ -1,6 +1,7 @@
 """The wheel and the source archive: everything in them that the package reads, and an empty environment where they work."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -55,6 +56,34 @@ def test_the_wheel_holds_every_file_of_the_package(built):
     assert not [name for name in there if name.startswith("tests/")]
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler on this machine")
+def test_the_wheel_has_the_native_kernel_and_serves_every_python(built):
+    _, folder = built
+    (wheel,) = folder.glob("*.whl")
+    assert "-py3-none-" in wheel.name
+    assert "-any" not in wheel.name
+    assert any(name.startswith("mtsa/nn/kernels/_cpu.") for name in zipfile.ZipFile(wheel).namelist())
+
+
+def test_without_a_compiler_the_wheel_is_built_without_the_kernel(built, tmp_path):
+    copy, _ = built
+    tree = shutil.copytree(copy, tmp_path / "tree", ignore=shutil.ignore_patterns("build", "_cpu*"))
+    broken = {**os.environ, "CC": "false", "CXX": "false"}
+    command = [sys.executable, "-c", BUILD, str(tmp_path), "build_wheel"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=broken)
+    assert done.returncode == 0, done.stderr
+    assert "mtsa: the native CPU kernel was not built" in done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "/_cpu." in name]
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    told = subprocess.run(
+        [sys.executable, "-m", "mtsa", "backends"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "not built: no C++ compiler was found at installation" in told.stdout
+
+
 def test_the_wheel_asks_for_torch_alone(built):
     _, folder = built
     (wheel,) = folder.glob("*.whl")
@@ -74,6 +103,7 @@ def test_the_source_archive_can_be_built_from(built):
     with tarfile.open(archive) as opened:
         names = {name.split("/", 1)[1] for name in opened.getnames() if "/" in name}
     assert {"pyproject.toml", "README.md", "LICENSE", "src/mtsa/__init__.py", "src/mtsa/recipes/trec.cpu.toml"} <= names
+    assert {"setup.py", "src/mtsa/nn/kernels/cpu.cpp", "src/mtsa/nn/kernels/cpu_vector.inl"} <= names
 
 
 @pytest.mark.slow
