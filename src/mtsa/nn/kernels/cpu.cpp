@@ -73,6 +73,7 @@ class Buffer {
   template <typename T> T* take(long count) {
     T* found = reinterpret_cast<T*>(data_ + used_);
     used_ += ((size_t)count * sizeof(T) + 63) / 64 * 64;
+    if (used_ > size_) throw std::bad_alloc();  // `needed` is too small
     return found;
   }
 
