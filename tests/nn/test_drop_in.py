@@ -15,6 +15,13 @@ from mtsa.masks import Forward, Full, Mask, Window
 FORMS = ("paper", "released")
 
 
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
 @pytest.fixture
 def x():
     return torch.randn(3, 9, 48, generator=torch.Generator().manual_seed(1))
@@ -249,6 +256,16 @@ def test_the_layer_serves_inside_a_transformer_encoder_layer(x):
         torch.testing.assert_close(mode(changed, src_key_padding_mask=padding)[0, :5], out[0, :5])
     stack = nn.TransformerEncoder(block, 2, enable_nested_tensor=False)
     assert stack(x, src_key_padding_mask=padding).shape == x.shape
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, src_key_padding_mask=padding), block(x, src_key_padding_mask=padding))
+    turned = nn.TransformerEncoderLayer(48, 4, dim_feedforward=16, dropout=0.0)
+    turned.load_state_dict(nn.TransformerEncoderLayer(48, 4, dim_feedforward=16).state_dict())
+    layer = make()
+    turned.self_attn = as_multihead_attention(layer, batch_first=False)
+    torch.testing.assert_close(turned.self_attn(x, x, x, need_weights=False)[0], layer(x.transpose(0, 1)).transpose(0, 1))
+    first, other = turned(x), x.clone()
+    other[:, 1] += 1.0  # another sequence of the batch
+    torch.testing.assert_close(turned(other)[:, 0], first[:, 0])
 
 
 def test_the_interface_of_multihead_attention(x):
@@ -267,10 +284,16 @@ def test_the_interface_of_multihead_attention(x):
     for arguments, options, words in (
         ((x, x, x.clone()), {}, "key and value must be the same"),
         ((x, x, x), {"attn_mask": forbidden}, "attn_mask differs from the masks"),
+        ((x, x, x), {"is_causal": True}, 'masks="causal"'),
         ((x, other, other), {}, "need_weights=False"),
+        ((x[0], x[0], x[0]), {}, "add a batch axis"),
     ):
         with pytest.raises(ValueError, match=words):
             module(*arguments, **options)
+    with pytest.raises(ValueError, match="need_weights=False"):
+        as_multihead_attention(make(dropout=0.1))(x, x, x)
+    with pytest.raises(TypeError, match="must be a MultiMaskAttention"):
+        as_multihead_attention(nn.MultiheadAttention(48, 4))
     with pytest.raises(ValueError, match="both widths must be equal"):
         as_multihead_attention(mtsa.MultiMaskAttention(48, 4, head_dim=5))
 
@@ -345,6 +368,17 @@ def test_more_activations(activation, form, x):
     expected.backend = "reference"
     torch.testing.assert_close(layer(x), expected(x), rtol=1e-5, atol=1e-5)
     assert not torch.allclose(layer(x), make(form)(x), atol=1e-4)
+
+
+def test_an_activation_with_parameters_is_registered_once(x):
+    layer = make(activation=nn.PReLU(), source_activation=nn.PReLU())
+    names = [name for name in layer.state_dict() if "activation" in name or "act" in name.split(".")[0]]
+    assert names == ["activation.weight", "source_activation.weight"]
+    layer(x).sum().backward()
+    assert layer.activation.weight.grad is not None
+    for option in ("activation", "score_activation"):
+        with pytest.raises(TypeError, match="pass an instance"):
+            make(**{option: nn.ReLU})
 
 
 def test_one_dropout_rate_is_that_of_the_dense_layers():

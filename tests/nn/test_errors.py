@@ -47,7 +47,7 @@ FUNCTION = [
     (
         TypeError,
         {"attention_mask": torch.ones(B, M)},
-        ("attention_mask has dtype torch.float32", ".bool()", "key_padding_mask="),
+        ("attention_mask has dtype torch.float32", ".bool()", "from_key_padding_mask"),
     ),
     (ValueError, {"attention_mask": torch.ones(B, N).bool()}, ("attention_mask has shape (2, 5)", "[B=2, 7]")),
     (ValueError, {"attention_mask": torch.tensor([3, 7])}, ("attention_mask has shape (2,)", "lengths[:, None]")),

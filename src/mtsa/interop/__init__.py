@@ -17,17 +17,21 @@ __all__ = ["as_multihead_attention", "replace_self_attention", "sentence_transfo
 M = TypeVar("M")
 
 
-def as_multihead_attention(layer: MultiMaskAttention) -> AsMultiheadAttention:
-    """A module with the interface of `nn.MultiheadAttention(batch_first=True)` that calls a `MultiMaskAttention`.
+def as_multihead_attention(layer: MultiMaskAttention, *, batch_first: bool = True) -> AsMultiheadAttention:
+    """A module with the interface of `nn.MultiheadAttention` that calls a `MultiMaskAttention`.
 
-    For example, `nn.TransformerEncoderLayer(...).self_attn = as_multihead_attention(layer)`.
+    `batch_first` must be that of the module it is used in, whose own default is False:
+
+        block = nn.TransformerEncoderLayer(48, 4, batch_first=True)
+        block.self_attn = as_multihead_attention(mtsa.MultiMaskAttention(48, 4), batch_first=True)
 
     Raises:
         ValueError: the layer changes the width of its input.
+        TypeError: it is not a MultiMaskAttention.
     """
     from .multihead import AsMultiheadAttention
 
-    return AsMultiheadAttention(layer)
+    return AsMultiheadAttention(layer, batch_first=batch_first)
 
 
 def replace_self_attention(model: M, **options: Any) -> M:

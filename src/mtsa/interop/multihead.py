@@ -8,24 +8,25 @@ import torch
 from torch import Tensor, nn
 
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.nn.masks import from_key_padding_mask
+from mtsa.nn.masks import Forward, from_key_padding_mask
 
 
 class AsMultiheadAttention(nn.Module):
-    """Calls a `MultiMaskAttention` with the arguments of `nn.MultiheadAttention(batch_first=True)`.
+    """Calls a `MultiMaskAttention` with the arguments of `nn.MultiheadAttention`.
 
-    The positional masks are those of the layer, so `attn_mask` must be None, or, with `is_causal`, belong to a causal layer.
-    Padding is `key_padding_mask`, where True (or -inf) marks padding.
+    The positional masks are those of the layer, so `attn_mask` must be None or equal to them. Padding is `key_padding_mask`,
+    where True (or -inf) marks padding.
     """
 
-    batch_first = True
     in_proj_bias, _qkv_same_embed_dim = None, False  # so that nn.TransformerEncoderLayer takes no fast path of its own
 
-    def __init__(self, layer: MultiMaskAttention) -> None:
+    def __init__(self, layer: MultiMaskAttention, *, batch_first: bool = True) -> None:
         super().__init__()
+        if not isinstance(layer, MultiMaskAttention):
+            raise TypeError(f"layer is a {type(layer).__name__}; it must be a MultiMaskAttention")
         if layer.out_dim != layer.embed_dim:
             raise ValueError(f"the layer maps {layer.embed_dim} to {layer.out_dim}; both widths must be equal here")
-        self.layer = layer
+        self.layer, self.batch_first = layer, batch_first
         self.embed_dim, self.num_heads = layer.embed_dim, layer.num_heads
 
     def forward(
@@ -39,23 +40,33 @@ class AsMultiheadAttention(nn.Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """(output [B, N, E], token2token weights [B, N, M] or [B, H, N, M], or None).
+        """(output [B, N, E], token2token weights [B, N, M] or [B, H, N, M], or None); without batch_first [N, B, E].
 
         Raises:
-            ValueError: key and value differ, or an attn_mask that the layer's masks do not have.
+            ValueError: key and value differ, a mask that the layer does not have, or weights that are not available.
         """
+        if query.dim() != 3:
+            raise ValueError(f"query has shape {tuple(query.shape)}; it must have three axes, so add a batch axis")
         if key is not value:
             raise ValueError("key and value must be the same tensor: tensorized attention computes both from one sequence")
-        if attn_mask is not None and not self._has(attn_mask):
-            raise ValueError("attn_mask differs from the masks of the layer; pass masks to MultiMaskAttention instead")
-        context: dict[str, Any] = {} if key is query else {"context": key}
-        if need_weights and context:
-            raise ValueError("weights of attention to another sequence are not available; pass need_weights=False")
+        causal = all(rule == Forward(include_self=True) for rule in self.layer.masks)
+        if (is_causal and not causal) or (attn_mask is not None and not (is_causal or self._has(attn_mask))):
+            raise ValueError('attn_mask differs from the masks of the layer; choose them there, such as masks="causal"')
+        context: dict[str, Any] = {} if key is query else {"context": self._batch_first(key)}
+        query = self._batch_first(query)
         if not need_weights:
-            return self.layer(query, key_padding_mask=key_padding_mask, **context), None
+            out = self.layer(query, key_padding_mask=key_padding_mask, **context)
+            return self._batch_first(out), None
+        layer = self.layer
+        if context or (layer.training and (layer.dense_dropout > 0 or layer.attention_dropout > 0)):
+            raise ValueError("weights are not available for another sequence or with dropout; pass need_weights=False")
         real = None if key_padding_mask is None else from_key_padding_mask(key_padding_mask)
-        found = self.layer.explain(query, real)
-        return found.output, found.token2token.mean(1) if average_attn_weights else found.token2token
+        found = layer.explain(query, real)
+        weights = found.token2token.mean(1) if average_attn_weights else found.token2token
+        return self._batch_first(found.output), weights
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        return x if self.batch_first else x.transpose(0, 1)
 
     def _has(self, attn_mask: Tensor) -> bool:
         """Whether every head of the layer has just this mask, where True (or -inf) forbids."""

@@ -26,7 +26,10 @@ def activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
 
     Raises:
         ValueError: an unknown name, answered with the nearest one.
+        TypeError: a class instead of an instance.
     """
+    if isinstance(activation, type):
+        raise TypeError(f"activation is the class {activation.__name__}; pass an instance, {activation.__name__}()")
     if not isinstance(activation, str) and callable(activation):
         return activation
     if activation in ACTIVATIONS:

@@ -103,9 +103,9 @@ class MultiMaskAttention(nn.Module):
         self.score_dim = check_size(score_dim, "score_dim") if score_dim is not None else self.head_dim
         self.masks = _half_and_half(num_heads) if masks is None else masks
         self.activation = activation
-        self._act = activation_function(activation)
+        activation_function(activation)
         score_functions.score_function(score_activation, "score_activation")
-        self._source_act = score_functions.score_function(source_activation, "source_activation")
+        score_functions.score_function(source_activation, "source_activation")
         self.score_activation, self.source_activation = score_activation, source_activation
         rates = (dropout, 0.0) if isinstance(dropout, int | float) else dropout
         dense, attention = _pair(rates, "dropout", "(dense, attention), such as (0.1, 0.0), or one number")
@@ -169,7 +169,8 @@ class MultiMaskAttention(nn.Module):
         Args:
             x: [B, N, embed_dim].
             attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None when there is no padding. Padded positions
-                give 0. With a context it is the mask of the context, [B, M].
+                give 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
+                has the opposite sense: pass it as key_padding_mask.
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: the same with the sense of `nn.MultiheadAttention`: True = padding.
             keep: deprecated name of attention_mask.
@@ -257,7 +258,8 @@ class MultiMaskAttention(nn.Module):
         hidden = self._act(self.source_hidden(self._drop(rows)))  # f^s of the paper: two layers in each head
         scores = _heads_second(self.source_score(self._drop(hidden)), k)
         if self.source_activation != "identity":
-            scores = score_functions.apply(self._source_act, scores)
+            function = score_functions.score_function(self.source_activation, "source_activation")
+            scores = score_functions.apply(function, scores)
         return q, k, v, scores, own
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, mask: Tensor | None, *, within: bool) -> Tensor:
@@ -281,6 +283,9 @@ class MultiMaskAttention(nn.Module):
         gate = torch.sigmoid(self.gate(self._drop(torch.cat([values, rows], -1))))
         mixed = torch.lerp(rows, values, gate)
         return mixed.transpose(0, 1).reshape(B, N, self.out_dim)
+
+    def _act(self, x: Tensor) -> Tensor:
+        return activation_function(self.activation)(x)
 
     def _zero_stays_zero(self) -> bool:
         """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""

@@ -387,7 +387,7 @@ def _flip(mask: Tensor, name: str) -> Tensor:
         return ~mask
     if mask.is_floating_point():
         forbidden = mask == -math.inf
-        if bool((forbidden | (mask == 0)).all()):
+        if torch.compiler.is_compiling() or bool((forbidden | (mask == 0)).all()):
             return ~forbidden
         raise ValueError(
             f"{name} is a float mask with values other than 0 and -inf, so True and False cannot be told apart; "

@@ -40,6 +40,8 @@ def score_function(activation: Any, role: str) -> Callable[[Tensor], Tensor]:
         near = difflib.get_close_matches(activation, SCORE_ACTIVATIONS, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(SCORE_ACTIVATIONS)}, or pass a callable"
         raise ValueError(f'unknown {role} "{activation}"; {hint}')
+    if isinstance(activation, type):
+        raise TypeError(f"{role} is the class {activation.__name__}; pass an instance, {activation.__name__}()")
     if callable(activation):
         return activation  # type: ignore[no-any-return]
     raise TypeError(

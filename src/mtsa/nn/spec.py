@@ -140,7 +140,7 @@ def check_attention_mask(mask: Any, batch: int, length: int, device: torch.devic
     if mask.is_floating_point() or mask.is_complex():
         raise TypeError(
             f"attention_mask has dtype {mask.dtype}; it must be bool or integer, 1 = token, 0 = padding: pass "
-            "attention_mask.bool() if non-zero marks tokens, or key_padding_mask= if True or -inf marks padding"
+            "attention_mask.bool() if non-zero marks tokens, or mtsa.masks.from_key_padding_mask(mask) if -inf marks padding"
         )
     if tuple(mask.shape) != (batch, length):
         hint = ""
