@@ -39,7 +39,7 @@ test: lint
 
 test-slow: $(STAMP)
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev,real]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
-	@command -v chromium chromium-browser google-chrome > /dev/null || (apt-get update --quiet && apt-get install --yes --quiet chromium) > $(VENV)/apt.log 2>&1 || echo "Chromium could not be installed ($(VENV)/apt.log): the browser tests will be skipped"
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || (apt-get update --quiet && apt-get install --yes --quiet chromium) > $(VENV)/apt.log 2>&1 || echo "Chromium could not be installed ($(VENV)/apt.log): the browser tests will be skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow
 
 test-all: test test-slow

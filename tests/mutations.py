@@ -18,7 +18,7 @@ FACTORED, BLOCKED, FALLBACK, MASKS = "nn/factored.py", "nn/blocked.py", "nn/fall
 BUGS = [
     ("forward mask sees the query itself", MASKS, "Interval(high=1 if self.include_self else 0)", "Interval(high=1)"),
     ("backward mask sees the query itself", MASKS, "Interval(low=0 if self.include_self else 1)", "Interval(low=0)"),
-    ("window one key too short", MASKS, "Interval(-self.radius, self.radius + 1)", "Interval(-self.radius, self.radius)"),
+    ("window one key too short", MASKS, "min(self.radius + 1, _FAR)", "min(self.radius, _FAR)"),
     ("upper end of the range off by one", KERNEL, "a.before[std::clamp(j + high_by, 0L, c.M)]", "a.before[std::clamp(j + high_by + 1, 0L, c.M)]"),
     ("own position not left out", KERNEL, "if (i == t.self[r] || !allowed_at(a, j, i)) { x[i]", "if (!allowed_at(a, j, i)) { x[i]"),
     ("own position not left out of the fast path", KERNEL, "bool holes = t.self[r] >= 0 || c.allowed != nullptr;", "bool holes = c.allowed != nullptr;"),

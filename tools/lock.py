@@ -26,7 +26,8 @@ def normalized(name: str) -> str:
 
 def installed() -> dict[str, str]:
     """Versions of the installed packages, without local labels such as +cpu."""
-    found = {normalized(one.metadata["Name"]): one.version.partition("+")[0] for one in metadata.distributions()}
+    named = [one for one in metadata.distributions() if one.metadata["Name"]]
+    found = {normalized(one.metadata["Name"]): one.version.partition("+")[0] for one in named}
     return {name: found[name] for name in sorted(found) if name not in IGNORED}
 
 
@@ -80,9 +81,8 @@ def main() -> int:
         if found:
             listed = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             failing = bool(os.environ.get("CI"))
-            print(
-                f"{'error' if failing else 'warning'}: the environment differs from constraints.txt: {listed}; run make setup"
-            )
+            level = "error" if failing else "warning"
+            print(f"{level}: the environment differs from constraints.txt: {listed}; run make clean setup")
             return int(failing)
     else:
         print(__doc__, file=sys.stderr)

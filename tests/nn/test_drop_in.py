@@ -1,6 +1,8 @@
 """The layer as a third-party module: what other libraries do with modules works, or is refused in one sentence."""
 
+import contextlib
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -391,6 +393,78 @@ def test_quantized_copies_answer_nearly_the_same(x):
     layer = make().eval()
     small = torch.ao.quantization.quantize_dynamic(copy.deepcopy(layer), {nn.Linear}, dtype=torch.qint8)
     assert (small(x) - layer(x)).abs().max() < 0.1 * layer(x).abs().max()
+
+
+def test_a_bias_with_a_parameter_is_trained_in_compiled_graphs_and_under_dispatch_modes(x):
+    for watched in (False, True):
+        mask = LearnedBias()
+        layer = make(masks=mask)
+        if watched:
+            with FlopCounterMode(display=False):
+                layer(x).square().sum().backward()
+        else:
+            torch.compile(layer, backend="aot_eager")(x).square().sum().backward()
+        assert mask.slope.grad is not None
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_subclass_of_a_mask_keeps_its_own_rule(compiled, x):
+    @dataclasses.dataclass(frozen=True)
+    class Even(Forward):
+        def allowed(self, query, key):
+            return (key < query) & (key % 2 == 0)
+
+    layer = make(masks=[Even(), Even() & Window(3), Forward(), Full()]).eval()
+    expected = {}
+    for backend in ("reference", "auto", "blocked"):
+        layer.backend = backend
+        run = torch.compile(layer, backend="eager") if compiled else layer
+        expected[backend] = run(x)
+        torch.testing.assert_close(expected[backend], expected["reference"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("watched", [False, True])
+def test_gradients_in_half_precision_are_not_those_of_a_rounded_output(dtype, watched):
+    torch.manual_seed(0)
+    q, k, v, s = (torch.randn(1, 4, 200, 32) for _ in range(4))
+    tensors = [tensor.to(dtype) for tensor in (q, k, v + 100.0, s)]
+    upstream = torch.randn(1, 4, 200, 32).to(dtype)
+
+    def grads(backend, kind):
+        leaves = [tensor.detach().clone().to(kind).requires_grad_() for tensor in tensors]
+        with FlopCounterMode(display=False) if watched else contextlib.nullcontext():
+            out = mtsa.tensorized_attention(*leaves, masks="forward*2, backward*2", backend=backend)
+            out.backward(upstream.to(kind))
+        return [leaf.grad.double() for leaf in leaves]
+
+    for found, truth in zip(grads("native", dtype), grads("factored", torch.float64), strict=True):
+        assert (found - truth).norm() <= 0.02 * truth.norm()
+
+
+def test_second_derivatives_where_some_tensors_need_no_gradient():
+    tensors = [torch.randn(1, 2, 5, 4) for _ in range(4)]
+    found = []
+    for backend in ("native", "reference"):
+        q = tensors[0].clone().requires_grad_()
+        out = mtsa.tensorized_attention(q, *tensors[1:], backend=backend)
+        (grad,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
+        found.append(torch.autograd.grad(grad.square().sum(), q)[0])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)
+
+
+def test_torch_func_works_with_dropout_in_training(x):
+    layer = make(dropout=0.1)
+    weights = dict(layer.named_parameters())
+    grads = torch.func.grad(lambda weights: torch.func.functional_call(layer, weights, (x,)).sum())(weights)
+    assert all(torch.isfinite(grad).all() for grad in grads.values())
+
+
+def test_padded_positions_are_zero_with_a_hook_on_the_output_layer(x):
+    layer = make()
+    layer.output.register_forward_hook(lambda module, given, out: out + 1.0)
+    real = torch.arange(9) < torch.tensor([[9], [4], [6]])
+    assert (layer(x, real)[~real] == 0).all()
 
 
 @pytest.mark.parametrize("masks", [None, "window(0)"])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import mtsa
 from tests import cases
 
 KINDS = {"logsigmoid": "logsigmoid", "identity": "identity", "callable": cases.soft_scale}
@@ -85,3 +86,22 @@ def test_what_padding_holds_never_comes_through_in_tiles(pairwise, garbage):
     q, *others = (tensor.clone() for tensor in case.tensors)
     dirty = tuple(tensor.masked_fill_(~keep[:, None, :, None], garbage) for tensor in others)
     cases.assert_within_budget(case, cases.replace(case, tensors=(q, *dirty)).run_with_grads("blocked"))
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+@pytest.mark.parametrize("masks", ["window(2)", "backward", "forward & window(1)"])
+def test_blocks_of_queries_without_a_key_read_nothing_that_earlier_calls_left(masks, dropout_p):
+    """A call with NaN fills the buffers of the native kernel; later calls must not see it."""
+
+    def call(queries, keys, fill=None):
+        tensors = [torch.randn(1, 1, size, 8) for size in (queries, keys, keys, keys)]
+        if fill is not None:
+            tensors[1].fill_(fill)
+        leaves = [tensor.requires_grad_() for tensor in tensors]
+        out = mtsa.tensorized_attention(*leaves, masks=masks, dropout_p=dropout_p, backend="native")
+        out.sum().backward()
+        return all(bool(leaf.grad.isfinite().all()) for leaf in leaves)
+
+    for queries, keys in ((64, 7), (40, 5), (300, 9), (9, 30), (64, 3)):
+        call(300, 300, float("nan"))
+        assert call(queries, keys)

@@ -291,7 +291,7 @@ class MultiMaskAttention(nn.Module):
         """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""
         if self.form != "paper" or type(self.output) is not nn.Linear:
             return False
-        return self.output.bias is None and "forward" not in self.output.__dict__
+        return self.output.bias is None and "forward" not in vars(self.output) and not self.output._forward_hooks
 
     def _drop(self, x: Tensor) -> Tensor:
         """Dropout of a dense layer's input, with new factors in each call."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from . import blocked, factored, graph, reference, score_functions
 from .kernels import cpu
-from .spec import HALF, AttentionSpec
+from .spec import HALF, AttentionSpec, transformed
 
 Attend = Callable[[AttentionSpec, Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
@@ -42,12 +42,12 @@ class Backend:
             return f"does not take {spec.dtype}"
         if kind not in self.score_activations:
             return f'does not support score_activation="{kind}"' if kind != "callable" else "does not support a callable"
-        if self.name in ("native", "blocked") and _trainable_bias(spec):
+        if self.name in ("native", "blocked") and trainable_bias(spec):
             return "gives no gradient to the parameters of a mask"
         return None
 
 
-def _trainable_bias(spec: AttentionSpec) -> bool:
+def trainable_bias(spec: AttentionSpec) -> bool:
     """Whether the bias of a user-defined mask has parameters of its own."""
     if not spec.masks.biased or spec.masks.intervals is not None or not torch.is_grad_enabled():
         return False
@@ -123,15 +123,11 @@ def _automatic(spec: AttentionSpec, device: str, keys: int) -> Choice:
     if BACKENDS["native"].refusal(spec, device) is None:
         return Choice(BACKENDS["native"], "compiled code for CPUs")
     if BACKENDS["blocked"].refusal(spec, device) is not None:
-        return Choice(BACKENDS["factored"], "a mask with parameters of its own")
+        name = "reference" if torch.compiler.is_compiling() else "factored"
+        return Choice(BACKENDS[name], "a mask with parameters of its own")
     if keys >= _LONG:
         return Choice(BACKENDS["blocked"], "a long sequence, in memory that grows linearly")
     return Choice(BACKENDS["factored"], "a short sequence")
-
-
-def transformed() -> bool:
-    """Whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def table() -> str:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .kernels import cpu
+from .spec import transformed
 
 
 def draw_seed() -> Tensor:
@@ -33,7 +34,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         usual = x.device.type != "cpu" or x.dtype != torch.float32 or not cpu.available()
         return F.dropout(x, p, training) if usual else dropout_operator(x, p, draw_seed())
-    if not cpu.takes(x):
+    if not cpu.takes(x) or transformed():
         return F.dropout(x, p, training)
     out: Tensor = _Dropout.apply(x, p)
     return out

@@ -6,17 +6,18 @@ Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import operators
-from .backends import Choice, choose, transformed
+from .backends import Choice, choose, trainable_bias
 from .dropout import draw_seed
 from .mask_specs import MaskChoice
 from .score_functions import ScoreActivation
-from .spec import AttentionSpec, make_spec
+from .spec import HALF, AttentionSpec, make_spec, transformed
 
 _OPERATORS = ("native", "factored", "blocked")
 _RENAMED = {"keep": "attention_mask", "pairwise": "score_activation"}
@@ -125,14 +126,23 @@ def run(choice: Choice, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s:
         return _nothing(q, k, v, s)
     seed = draw_seed() if spec.dropout_p > 0 else None
     name = choice.backend.name
-    if name in _OPERATORS and isinstance(spec.score_activation, str) and _through_operator(q):
-        out = operators.attend(name, spec, q, k, v, s, seed)
+    named = name in _OPERATORS and isinstance(spec.score_activation, str)
+    if named and _through_operator(q) and not trainable_bias(spec):
+        out = _operate(name, spec, q, k, v, s, seed)
     else:
         out = choice.backend.attend(spec, q, k, v, s, seed)
     if spec.skip_padded_queries and name != "native":  # the native kernel leaves them out
         assert spec.attention_mask is not None
         out = out.masked_fill(~spec.attention_mask[:, None, :, None], 0.0)
     return out
+
+
+def _operate(name: str, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None) -> Tensor:
+    """The operator; half precision is widened outside of it, so that its backward pass does not see a rounded output."""
+    if spec.dtype not in HALF:
+        return operators.attend(name, spec, q, k, v, s, seed)
+    whole = replace(spec, dtype=torch.float32)
+    return operators.attend(name, whole, q.float(), k.float(), v.float(), s.float(), seed).to(spec.dtype)
 
 
 def _through_operator(q: Tensor) -> bool:

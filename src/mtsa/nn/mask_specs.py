@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .masks import And, Backward, Block, Distance, Forward, Full, Interval, Mask, NoSelf, Or, Window
+from .masks import And, Backward, Block, Distance, Forward, Full, Interval, Mask, NoSelf, Or, Window, interval_of, spec_of
 
 MaskChoice: TypeAlias = "Mask | Sequence[Mask] | str | Tensor | HeadMasks | None"
 """None, one mask, a sequence of H masks, a spec string, or a bool tensor broadcastable to [B, H, N, M]."""
@@ -48,9 +48,9 @@ class HeadMasks:
     def __init__(self, rules: tuple[Mask, ...], tensor: Tensor | None) -> None:
         self.rules, self.tensor = rules, tensor
         self.biased = any(rule.biased for rule in rules)
-        intervals = tuple(rule.interval() for rule in rules)
+        intervals = tuple(interval_of(rule) for rule in rules)
         self.intervals: tuple[Interval | None, ...] | None = None if None in intervals else intervals
-        specs = [rule.spec() for rule in rules]
+        specs = [spec_of(rule) for rule in rules]
         self.spec = None if None in specs else ", ".join(map(str, specs))  # as a string; None where a mask has none
         self.native_table: Any = None  # what the native kernel keeps
 

@@ -135,6 +135,22 @@ def _expect_mask(value: Any, operator: str) -> Mask:
     )
 
 
+def interval_of(rule: Mask) -> Interval | None:
+    """The interval of a mask, unless a subclass changed its rule and not its interval."""
+    return rule.interval() if _consistent(rule, "interval") else None
+
+
+def spec_of(rule: Mask) -> str | None:
+    """The spec string of a mask, unless a subclass changed its rule and not its spec."""
+    return rule.spec() if _consistent(rule, "spec") else None
+
+
+def _consistent(rule: Mask, name: str) -> bool:
+    """Whether no class that is more derived than the one that defines `name` defines the rule or its bias."""
+    definer = next(place for place, kind in enumerate(type(rule).__mro__) if name in vars(kind))
+    return not any("allowed" in vars(kind) or "bias" in vars(kind) for kind in type(rule).__mro__[:definer])
+
+
 @dataclass(frozen=True)
 class Full(Mask):
     """Every key.
@@ -261,7 +277,7 @@ class Window(Mask):
         return (query - key).abs() <= self.radius
 
     def interval(self) -> Interval:
-        return Interval(-self.radius, self.radius + 1)
+        return Interval(max(-self.radius, -_FAR), min(self.radius + 1, _FAR))
 
     def spec(self) -> str:
         return f"window({self.radius})"
@@ -330,11 +346,11 @@ class And(Mask):
         return self.left.biased or self.right.biased
 
     def interval(self) -> Interval | None:
-        left, right = self.left.interval(), self.right.interval()
+        left, right = interval_of(self.left), interval_of(self.right)
         return None if left is None or right is None else left & right
 
     def spec(self) -> str | None:
-        left, right = self.left.spec(), self.right.spec()
+        left, right = spec_of(self.left), spec_of(self.right)
         return None if left is None or right is None or "|" in left + right else f"{left} & {right}"
 
     def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
@@ -360,7 +376,7 @@ class Or(Mask):
         return self.left.allowed(query, key) | self.right.allowed(query, key)
 
     def spec(self) -> str | None:
-        left, right = self.left.spec(), self.right.spec()
+        left, right = spec_of(self.left), spec_of(self.right)
         return None if left is None or right is None else f"{left} | {right}"
 
     def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:

@@ -62,6 +62,11 @@ class AttentionSpec:
         return q, k, v, s
 
 
+def transformed() -> bool:
+    """Whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def make_spec(
     q: Tensor,
     k: Tensor,

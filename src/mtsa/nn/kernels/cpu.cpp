@@ -175,14 +175,15 @@ OpenMpParallel openmp_parallel = nullptr;
 
 class Pool {
  public:
-  void run(long units, int threads, const std::function<void(long)>& work) {
+  void run(long units, int threads, const std::function<void(long)>& work, void (*finish)() = [] {}) {
     if (threads > units) threads = (int)units;
     std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
     if (threads < 2 || !mine.owns_lock()) {
       for (long unit = 0; unit < units; unit++) work(unit);
+      finish();
       return;
     }
-    next_.store(0), units_ = units, work_ = &work;
+    next_.store(0), units_ = units, work_ = &work, finish_ = finish;
     if (openmp_parallel != nullptr) openmp_parallel([](void* pool) { static_cast<Pool*>(pool)->take(); }, this, (unsigned)threads, 0);
     else run_in_own_threads(threads);
     if (error_) {
@@ -214,6 +215,7 @@ class Pool {
   void take() {
     try {
       for (long unit; (unit = next_.fetch_add(1)) < units_;) (*work_)(unit);
+      finish_();
     } catch (...) {
       std::lock_guard<std::mutex> lock(mutex_);
       error_ = std::current_exception();
@@ -244,6 +246,7 @@ class Pool {
   long units_ = 0, round_ = 0;
   int helpers_ = 0;
   const std::function<void(long)>* work_ = nullptr;
+  void (*finish_)() = nullptr;  // called by each thread at its end
   std::exception_ptr error_;
 };
 
@@ -270,8 +273,7 @@ void over_heads(const Call& c, int threads, Work work, Stats& stats, const std::
     long head = heads == nullptr ? unit : (*heads)[unit];
     local.reserve(bytes);
     work(c, head / c.H, head % c.H, local, stats);
-  });
-  local.trim();
+  }, [] { local.trim(); });
 }
 
 const float* floats(int64_t address) { return reinterpret_cast<const float*>(address); }

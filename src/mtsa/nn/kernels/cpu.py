@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from array import array
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,10 @@ def dropout(x: Tensor, p: float, seed: int) -> Tensor:
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Tensorized attention by the native kernel: [B, H, N, D]."""
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or s.requires_grad):
+    if spec.dtype != torch.float32:  # so that the backward pass does not see a rounded output
+        whole = replace(spec, dtype=torch.float32)
+        return attend(whole, q.float(), k.float(), v.float(), s.float(), seed).to(spec.dtype)
+    if torch.is_grad_enabled():
         out: Tensor = _Native.apply(spec, seed, q, k, v, s)
         return out
     return forward(spec, seed, q, k, v, s, save=False)[0]
@@ -112,7 +116,9 @@ class _Native(torch.autograd.Function):
         return None, None, *backward(ctx.spec, ctx.seed, grad, out, total, shift, *tensors)
 
 
-def differentiable_backward(spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+def differentiable_backward(
+    spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: Tensor
+) -> tuple[Tensor | None, ...]:
     """The backward pass as a function that can be differentiated again (`create_graph=True`), by `factored`."""
     from mtsa.nn import factored
 
@@ -121,8 +127,9 @@ def differentiable_backward(spec: AttentionSpec, seed: Tensor | None, grad: Tens
     apart = [
         tensor.view_as(tensor) for tensor in tensors
     ]  # where one is computed from another, as s from k, that is not followed
-    found: tuple[Tensor, ...] = torch.autograd.grad(factored.attend(spec, *apart), apart, grad, create_graph=True)
-    return found
+    wanted = [tensor for tensor in apart if tensor.requires_grad]
+    found = iter(torch.autograd.grad(factored.attend(spec, *apart), wanted, grad, create_graph=True))
+    return tuple(next(found) if tensor.requires_grad else None for tensor in apart)
 
 
 def forward(

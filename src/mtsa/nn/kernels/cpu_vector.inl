@@ -269,7 +269,8 @@ static long fill(const Head& a, Tile& t, long next) {
     long low = a.keys, high = 0;
     for (long m = r; m < std::min(r + 4, t.rows); m++)
       if (!t.empty[m]) low = std::min(low, t.low[m]), high = std::max(high, t.high[m]);
-    t.blow[r / 4] = low, t.bhigh[r / 4] = std::max(low, high);
+    if (high == 0) low = 0;  // no row of the block has a key
+    t.blow[r / 4] = low, t.bhigh[r / 4] = high;
   }
   if (t.last < t.first) t.first = t.last = 0;
   return next;
