@@ -46,6 +46,8 @@ BUGS = [
     ("other dropout factors in the backward pass", KERNEL, "pair_factors(a, t, r, from + start, to, f + start);", "pair_factors(a, t, r, from, to, f + start);"),
     ("dropout of both factors at the whole rate", "nn/spec.py", "return 1.0 - math.sqrt(1.0 - self.dropout_p)", "return self.dropout_p"),
     ("strides of q used for k", PYTHON, "numbers += (tensor.data_ptr(), *tensor.stride()[:3])", "numbers += (tensor.data_ptr(), *q.stride()[:3])"),
+    ("empty blocks of queries read stale memory", KERNEL, "if (high == 0) low = 0;", "if (high == 0) low = high = a.keys;"),
+    ("gradients from an output rounded to half", PYTHON, "if spec.dtype != torch.float32:", "if False:"),
     ("factored: empty rows not zero", FACTORED, "total.masked_fill(low | self.empty, 1.0)", "total.masked_fill(low, 1.0)"),
     ("blocked: gradient of the denominator left out", BLOCKED, "b = -a * (numerator / total)", "b = 0.0 * a"),
     ("blocked: last block of keys skipped", BLOCKED, "return (seen[0][0], seen[-1][1]) if seen", "return (seen[0][0], seen[-1][0]) if seen"),
