@@ -38,7 +38,7 @@ def test_gradients_are_those_of_the_factors_that_were_drawn(backend, activation,
     """Finite differences along a random direction, with the same seed for every call."""
     generator = torch.Generator().manual_seed(4)
     keep = cases.holes(2, 37) if padded else None
-    names = ("forward", "backward", "window(3)")
+    names = ("forward", "backward", "window(2)")
     case = cases.make(names, queries=33, keys=37, width=9, attention_mask=keep, score_activation=activation)
 
     def run(tensors):
