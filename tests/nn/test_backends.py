@@ -149,6 +149,7 @@ def test_explain_backend_names_what_runs(monkeypatch):
             return inner(*arguments)
 
         monkeypatch.setitem(backends.BACKENDS, name, cases.replace(backend, attend=attend))
+    monkeypatch.setattr(backends, "_NATIVE", cases.replace(backends._NATIVE, backend=BACKENDS["native"]))
     for name in ("auto", *BACKENDS):
         case.run(name)
         assert mtsa.explain_backend(*case.tensors, backend=name, **case.options).startswith(f"{ran[-1]}: ")

@@ -246,9 +246,9 @@ class MultiMaskAttention(nn.Module):
         source = x if context is None else context
         if self.form == "paper":
             q = self._split(self.query(self._drop(x)), self.score_dim)
-            k = self._split(self.key(self._drop(source)), self.score_dim)
+            keys = self.key(self._drop(source))
+            k, rows = self._split(keys, self.score_dim), keys.view(-1, self.num_heads, self.score_dim).transpose(0, 1)
             own = v = self._split(self.value(self._drop(source)), self.head_dim)
-            rows = _heads_first(k)
         else:
             own = self._split(self._act(self.value(self._drop(x))), self.head_dim)
             v = own if context is None else self._split(self._act(self.value(self._drop(context))), self.head_dim)
@@ -289,9 +289,11 @@ class MultiMaskAttention(nn.Module):
 
     def _zero_stays_zero(self) -> bool:
         """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""
-        if self.form != "paper" or type(self.output) is not nn.Linear:
+        if self.form != "paper":
             return False
-        return self.output.bias is None and "forward" not in vars(self.output) and not self.output._forward_hooks
+        output = self.output
+        plain = type(output) is nn.Linear and output.bias is None
+        return plain and "forward" not in vars(output) and not output._forward_hooks
 
     def _drop(self, x: Tensor) -> Tensor:
         """Dropout of a dense layer's input, with new factors in each call."""

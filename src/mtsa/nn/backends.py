@@ -83,6 +83,9 @@ class Choice:
     why: str
 
 
+_NATIVE = Choice(BACKENDS["native"], "compiled code for CPUs")
+
+
 def choose(spec: AttentionSpec, name: str, *, device: str, keys: int) -> Choice:
     """The backend for a call; `name` is one of BACKENDS or "auto".
 
@@ -121,7 +124,7 @@ def _automatic(spec: AttentionSpec, device: str, keys: int) -> Choice:
             return Choice(BACKENDS["reference"], "a user-defined score activation in a compiled graph")
         return Choice(BACKENDS["factored"], "a user-defined score activation")
     if BACKENDS["native"].refusal(spec, device) is None:
-        return Choice(BACKENDS["native"], "compiled code for CPUs")
+        return _NATIVE
     if BACKENDS["blocked"].refusal(spec, device) is not None:
         name = "reference" if torch.compiler.is_compiling() else "factored"
         return Choice(BACKENDS[name], "a mask with parameters of its own")
