@@ -81,3 +81,18 @@ def test_seeds_decide_and_fallback_entries_are_dropped_alike(backend):
     assert not torch.equal(draws[0], first)
     expected = case.run(backend)
     assert (draws.mean(0) - expected).abs().max() < 0.2
+
+
+@pytest.mark.parametrize(("backend", "activation"), cases.BACKEND_PAIRWISE)
+def test_fallback_entries_have_both_factors(backend, activation):
+    """Opposed gaps at the first key, equal weights at the others: every sum underflows, and the factors still show."""
+    q, k, v, s, options = revealing(activation, queries=40)
+    q, k, v = torch.ones_like(q), k.clone(), v * (KEYS - 1) / KEYS
+    k[:, :, 0], s[:, :, 0] = -60.0, 120.0  # a score of -240
+    torch.manual_seed(0)
+    with mtsa.count_fallbacks() as count:
+        out = mtsa.tensorized_attention(q, k, v, s, dropout_p=RATE, scale=1.0, backend=backend, **options)
+    assert (count.entries == out.numel()) == (backend != "reference")
+    kept = out[..., 1:][out[..., 1:] != 0]
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - RATE)), rtol=1e-4, atol=1e-4)
+    assert len(kept) / out[..., 1:].numel() == pytest.approx(1 - RATE, abs=0.04)
