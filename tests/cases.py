@@ -194,5 +194,5 @@ def assert_within_budget(case: Case, results: tuple[Tensor, ...], *, lucky: bool
 
 
 def assert_backend_within_budget(case: Case, backend: str) -> None:
-    """Output and gradients of a backend."""
-    assert_within_budget(case, case.run_with_grads(backend), lucky=False)
+    """Output and gradients of a backend; the reference is one of the spellings that the budget is made of."""
+    assert_within_budget(case, case.run_with_grads(backend), lucky=backend != "reference")

@@ -18,7 +18,7 @@ FACTORED, BLOCKED, FALLBACK, MASKS = "nn/factored.py", "nn/blocked.py", "nn/fall
 BUGS = [
     ("forward mask sees the query itself", MASKS, "Interval(high=1 if self.include_self else 0)", "Interval(high=1)"),
     ("backward mask sees the query itself", MASKS, "Interval(low=0 if self.include_self else 1)", "Interval(low=0)"),
-    ("window one key too short", MASKS, "min(self.radius + 1, _FAR)", "min(self.radius, _FAR)"),
+    ("window one key too short", MASKS, "min(self.radius + 1, FAR)", "min(self.radius, FAR)"),
     ("upper end of the range off by one", KERNEL, "a.before[std::clamp(j + high_by, 0L, c.M)]", "a.before[std::clamp(j + high_by + 1, 0L, c.M)]"),
     ("own position not left out", KERNEL, "if (i == t.self[r] || !allowed_at(a, j, i)) { x[i]", "if (!allowed_at(a, j, i)) { x[i]"),
     ("own position not left out of the fast path", KERNEL, "bool holes = t.self[r] >= 0 || c.allowed != nullptr;", "bool holes = c.allowed != nullptr;"),
@@ -51,6 +51,11 @@ BUGS = [
     ("factored: empty rows not zero", FACTORED, "total.masked_fill(low | self.empty, 1.0)", "total.masked_fill(low, 1.0)"),
     ("blocked: gradient of the denominator left out", BLOCKED, "b = -a * (numerator / total)", "b = 0.0 * a"),
     ("blocked: last block of keys skipped", BLOCKED, "return (seen[0][0], seen[-1][1]) if seen", "return (seen[0][0], seen[-1][0]) if seen"),
+    ("long calls: denominators of another head", KERNEL, "c.of_head = true;", "c.of_head = true, h = 0;"),
+    ("long calls: dropout drawn anew", PYTHON, "out, total, shift = forward(spec, seed, *tensors, save=not long)", "out, total, shift = forward(spec, None if long else seed, *tensors, save=not long)"),
+    ("fallback: values not centred", FALLBACK, "values = values - values.gather(2, weight.argmax(2, keepdim=True))", "values = values - 0.0"),
+    ("fallback: centre not added back", FALLBACK, ".add(centre)[:, 0]", "[:, 0]"),
+    ("gate: parts of the input exchanged", "nn/linear.py", "start : start + part.shape[-1]", "self.weight.shape[1] - start - part.shape[-1] : self.weight.shape[1] - start"),
     ("fallback: dropout factor left out", FALLBACK, "plain if factor is None else plain * factor[b, h, j]", "plain"),
 ]  # fmt: skip
 

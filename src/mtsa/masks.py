@@ -10,9 +10,8 @@ from mtsa.nn.masks import (
     NoSelf,
     Or,
     Window,
-    from_attn_mask,
-    from_key_padding_mask,
 )
+from mtsa.nn.padding import from_attn_mask, from_key_padding_mask
 
 __all__ = [
     "And",

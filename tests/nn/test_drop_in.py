@@ -475,3 +475,26 @@ def test_short_and_narrow_sequences_take_no_slow_branch(masks):
     with mtsa.count_fallbacks() as count:
         layer(x).sum().backward()
     assert (count.entries, count.heads) == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_buffers_do_not_depend_on_the_default_dtype(dtype):
+    """The kernel writes float32 whatever the default is."""
+    tensors = [torch.randn(2, 2, 50, 8, requires_grad=True) for _ in range(4)]
+    upstream = torch.randn(2, 2, 50, 8)
+    expected = torch.autograd.grad(mtsa.tensorized_attention(*tensors, masks="forward"), tensors, upstream)
+    torch.set_default_dtype(dtype)
+    try:
+        found = torch.autograd.grad(mtsa.tensorized_attention(*tensors, masks="forward"), tensors, upstream)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_backward_hook_on_the_gate_sees_one_input():
+    layer = mtsa.MultiMaskAttention(16, 2, form="released")
+    seen = []
+    layer.gate.register_full_backward_hook(lambda module, inputs, outputs: seen.append([one.shape for one in inputs]))
+    layer(torch.randn(2, 5, 16, requires_grad=True)).sum().backward()
+    assert seen == [[torch.Size([2, 10, 16])]]

@@ -120,7 +120,8 @@ MASKS = [
     (ValueError, lambda: masks.Window(1.5), ("Window radius (1.5)", "whole number")),
     (ValueError, lambda: masks.Window(True), ("Window radius (True)", "Window(3)")),
     (ValueError, lambda: masks.Distance(math.inf), ("Distance rate (inf)", "Distance(0.1)")),
-    (ValueError, lambda: masks.Distance("0.1"), ("Distance rate ('0.1')", "finite number")),
+    (ValueError, lambda: masks.Distance("0.1"), ("Distance rate ('0.1')", "at most 1e30")),
+    (ValueError, lambda: masks.Distance(1e39), ("Distance rate (1e+39)", "at most 1e30")),
     (TypeError, lambda: masks.Forward() & "backward", ("right side of & is a str", "Forward()")),
     (TypeError, lambda: masks.Forward() | 3, ("right side of | is a int", "Window(2)")),
 ]

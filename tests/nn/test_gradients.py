@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import mtsa
+from mtsa.nn.kernels import cpu
 from tests import cases
 
 CHECKED = cases.PAIRWISE_OF_FLOAT64
@@ -122,3 +123,27 @@ def test_two_calls_before_one_backward_do_not_disturb_each_other(backend, pairwi
     other.run_with_grads(backend)
     found = (first.detach(), *torch.autograd.grad(first, leaves, one.grad))
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("pairwise", cases.PAIRWISE)
+@pytest.mark.parametrize("dropout", [0.0, 0.36])
+def test_long_calls_that_save_nothing_have_the_same_gradients(monkeypatch, pairwise, dropout):
+    names = ("forward", "forward & distance(0.5)", "window(1) | backward")
+    case = cases.make(names, queries=70, keys=67, steep=30.0, attention_mask=cases.holes(2, 67), score_activation=pairwise)
+    found = []
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(cpu, "_LONG", least)
+        torch.manual_seed(3)
+        sizes = []
+
+        def note(tensor, sizes=sizes):
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            leaves = [tensor.clone().requires_grad_() for tensor in case.tensors]
+            out = mtsa.tensorized_attention(*leaves, backend="native", dropout_p=dropout, **case.options)
+        found.append((sum(sizes), out.detach(), *torch.autograd.grad(out, leaves, case.grad)))
+    assert found[0][0] < found[1][0]
+    for again, saved in zip(found[0][1:], found[1][1:], strict=True):
+        assert torch.equal(again, saved)

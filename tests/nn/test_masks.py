@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mtsa import MultiMaskAttention, masks
+from mtsa.nn.intervals import Block
 from mtsa.nn.mask_specs import HeadMasks
-from mtsa.nn.masks import Block
 from tests import cases, oracle
 
 SIZE = 6

@@ -170,6 +170,25 @@ HARD = {
 }
 """The worst of 3,000 problems drawn at random, by what is furthest off for its budget."""
 
+NEARLY_SATURATED = {
+    "one query": {"names": ("forward & distance(0.5)", "window(2)"), "queries": 1, "keys": 11, "width": 3, "score": 2}
+    | {"seed": 267, "steep": 1000.0, "values": 1e6, "score_activation": "logsigmoid"}
+    | {"attention_mask": cases.holes(2, 11, 267)},
+    "every head": {"names": ("window(3) & noself",), "queries": 7, "keys": 11, "width": 7, "score": 5}
+    | {"seed": 461, "steep": 1000.0, "values": 1e4, "score_activation": "identity"},
+    "padded": {"names": ("window(3) & noself",), "queries": 3, "keys": 5, "width": 3, "score": 5}
+    | {"seed": 644, "steep": 100.0, "values": 1e4, "score_activation": "identity"}
+    | {"attention_mask": cases.holes(2, 5, 644)},
+}
+"""One key has all but 1e-7 of the weight: in float32 its value minus the output is lost unless computed from the rest."""
+
+
+@pytest.mark.parametrize("backend", cases.BACKENDS)
+@pytest.mark.parametrize("name", NEARLY_SATURATED)
+def test_nearly_saturated_rows_keep_their_gradients(backend, name):
+    case = cases.make(**NEARLY_SATURATED[name])
+    cases.assert_within_budget(case, case.run_with_grads(backend), lucky=False)
+
 
 @pytest.mark.parametrize("backend", cases.BACKENDS)
 @pytest.mark.parametrize("name", HARD)

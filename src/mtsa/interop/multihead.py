@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.nn.masks import Forward, from_key_padding_mask
+from mtsa.nn.masks import Forward
+from mtsa.nn.padding import from_key_padding_mask
 
 
 class AsMultiheadAttention(nn.Module):

@@ -20,10 +20,11 @@ from .backends import choose
 from .dropout import dropout as drop
 from .functional import describe, run
 from .linear import HeadLinear, glorot_linear, reset_glorot
-from .mask_specs import HeadMasks, rules_for
-from .masks import Backward, Forward, Mask, from_key_padding_mask
+from .mask_specs import HeadMasks, half_and_half, rules_for
+from .masks import Mask
+from .padding import check_attention_mask, from_key_padding_mask
 from .score_functions import ScoreActivation
-from .spec import AttentionSpec, check_attention_mask, check_probability, check_size
+from .spec import AttentionSpec, check_probability, check_sequence, check_size
 
 FORMS = ("paper", "released")
 
@@ -99,9 +100,11 @@ class MultiMaskAttention(nn.Module):
             warnings.warn("scales= is now score_activation= and source_activation=", DeprecationWarning, stacklevel=2)
             score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
         self.form = form
-        self.head_dim = check_size(head_dim, "head_dim") if head_dim is not None else _share(embed_dim, num_heads)
+        if head_dim is None and embed_dim % num_heads:
+            raise ValueError(f"num_heads ({num_heads}) must divide embed_dim ({embed_dim}); or pass head_dim")
+        self.head_dim = embed_dim // num_heads if head_dim is None else check_size(head_dim, "head_dim")
         self.score_dim = check_size(score_dim, "score_dim") if score_dim is not None else self.head_dim
-        self.masks = _half_and_half(num_heads) if masks is None else masks
+        self.masks = half_and_half(num_heads) if masks is None else masks
         self.activation = activation
         activation_function(activation)
         score_functions.score_function(score_activation, "score_activation")
@@ -280,7 +283,8 @@ class MultiMaskAttention(nn.Module):
             joined: Tensor = self.output(self._drop(heads.transpose(1, 2).reshape(B, N, self.out_dim)))
             return joined
         rows, values = _heads_first(heads), _heads_first(v)  # [H, T, D]
-        gate = torch.sigmoid(self.gate(self._drop(torch.cat([values, rows], -1))))
+        parts = self._drop(values), self._drop(rows)
+        gate = torch.sigmoid(self.gate(*parts) if _untouched(self.gate, HeadLinear) else self.gate(torch.cat(parts, -1)))
         mixed = torch.lerp(rows, values, gate)
         return mixed.transpose(0, 1).reshape(B, N, self.out_dim)
 
@@ -289,11 +293,7 @@ class MultiMaskAttention(nn.Module):
 
     def _zero_stays_zero(self) -> bool:
         """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""
-        if self.form != "paper":
-            return False
-        output = self.output
-        plain = type(output) is nn.Linear and output.bias is None
-        return plain and "forward" not in vars(output) and not output._forward_hooks
+        return self.form == "paper" and _untouched(self.output, nn.Linear) and self.output.bias is None
 
     def _drop(self, x: Tensor) -> Tensor:
         """Dropout of a dense layer's input, with new factors in each call."""
@@ -304,9 +304,10 @@ class MultiMaskAttention(nn.Module):
 
     def _check(self, x: Tensor, attention_mask: Any, context: Any, key_padding_mask: Any, keep: Any) -> Tensor | None:
         """Check the arguments of `forward`; the padding mask as bool."""
-        self._check_sequence(x, "x")
+        weight = getattr(self.value, "weight", None)
+        check_sequence(x, "x", self.embed_dim, weight)
         if context is not None:
-            self._check_sequence(context, "context")
+            check_sequence(context, "context", self.embed_dim, weight)
             if context.shape[0] != x.shape[0]:
                 raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
         if keep is not None:
@@ -320,28 +321,11 @@ class MultiMaskAttention(nn.Module):
             return None
         return check_attention_mask(mask, x.shape[0], (x if context is None else context).shape[1], x.device)
 
-    def _check_sequence(self, x: Any, name: str) -> None:
-        if torch.jit.is_tracing():  # type: ignore[attr-defined]
-            raise RuntimeError("torch.jit.trace cannot record this layer; use torch.export")
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
-        if x.is_nested:
-            raise TypeError(f"{name} is a nested tensor; pad it with torch.nested.to_padded_tensor and pass an attention_mask")
-        if not x.is_floating_point():
-            raise TypeError(f"{name} has dtype {x.dtype}; it must be vectors [B, N, {self.embed_dim}]: embed token ids first")
-        if x.dim() != 3 or x.shape[2] != self.embed_dim:
-            hint = ": use x.unsqueeze(0) for one sequence" if x.dim() == 2 and x.shape[1] == self.embed_dim else ""
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}; it must be [B, N, embed_dim={self.embed_dim}], batch first{hint}"
-            )
-        weight = getattr(self.value, "weight", None)
-        expected = weight.dtype if isinstance(weight, Tensor) else x.dtype
-        if x.dtype == expected or not expected.is_floating_point or x.device.type == "meta":
-            return
-        if not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(
-                f"{name} has dtype {x.dtype}, but the layer has {expected}; use x.to({expected}) or layer.to(x.dtype)"
-            )
+
+def _untouched(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a sub-module is the one that was made here, without hooks and without a forward of its own."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return type(module) is kind and "forward" not in vars(module) and not any(hooks)
 
 
 def _zero_padding(out: Tensor, mask: Tensor | None) -> Tensor:
@@ -357,21 +341,6 @@ def _heads_first(x: Tensor) -> Tensor:
 def _heads_second(x: Tensor, like: Tensor) -> Tensor:
     """[H, T, D] -> [B, H, N, D], with B and N as in `like`."""
     return x.reshape(x.shape[0], like.shape[0], like.shape[2], x.shape[2]).transpose(0, 1)
-
-
-def _half_and_half(heads: int) -> tuple[Mask, ...]:
-    if heads % 2:
-        raise ValueError(
-            f"num_heads ({heads}) is odd, so half forward and half backward is not possible; "
-            f'pass masks, such as masks="noself", or one mask for each head'
-        )
-    return (Forward(),) * (heads // 2) + (Backward(),) * (heads // 2)
-
-
-def _share(embed_dim: int, heads: int) -> int:
-    if embed_dim % heads:
-        raise ValueError(f"num_heads ({heads}) must divide embed_dim ({embed_dim}); or pass head_dim")
-    return embed_dim // heads
 
 
 def _pair(value: Any, name: str, example: str) -> tuple[Any, Any]:

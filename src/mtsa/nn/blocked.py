@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from . import factored, fallback
+from .intervals import Block
 from .mask_specs import Span
-from .masks import Block, Mask
+from .masks import Mask
 from .spec import AttentionSpec
 
 _QUERIES = 128  # of a block

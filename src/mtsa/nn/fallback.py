@@ -104,7 +104,10 @@ def replace_entries(out: Tensor, low: Tensor, exponent: Tensor, v: Tensor, s: Te
         return out
     indices = low.nonzero()
     note(entries=indices.shape[0])
-    values = [(weight * values).sum(-1) for _, weight, _, values in _softmax(indices, exponent, v, s, factor)]
+    values = []
+    for _, weight, plain, value in _softmax(indices, exponent, v, s, factor):
+        centre = _centre(plain, value) if factor is None else 0.0
+        values.append((weight * (value - centre)).sum(-1, keepdim=True).add(centre)[:, 0])
     return out.masked_fill(low, 0.0).index_put(indices.unbind(1), torch.cat(values))
 
 
@@ -124,7 +127,8 @@ def add_gradients(
     for (b, h, j, l), weight, plain, values in _softmax(low.nonzero(), exponent, v, s, factor):
         g = grad[b, h, j, l][:, None]  # [C, 1]
         kept = 1.0 if factor is None else factor[b, h, j]
-        step = g * plain * (kept * values - (weight * values).sum(-1, keepdim=True))  # [C, M]
+        own = values if factor is not None else values - _centre(plain, values)
+        step = g * plain * (kept * own - (weight * own).sum(-1, keepdim=True))  # [C, M]
         keys = torch.arange(exponent.shape[3], device=grad.device)[None]
         d_exponent.index_put_((b[:, None], h[:, None], j[:, None], keys), step, accumulate=True)
         dv.index_put_((b[:, None], h[:, None], keys, l[:, None]), g * weight, accumulate=True)
@@ -139,6 +143,14 @@ def _softmax(
         b, h, j, l = part.unbind(1)
         plain = torch.softmax(exponent[b, h, j] + s[b, h, :, l], -1)
         yield (b, h, j, l), plain if factor is None else plain * factor[b, h, j], plain, v[b, h, :, l]
+
+
+def _centre(weight: Tensor, values: Tensor) -> Tensor:
+    """The value with the largest weight, [C, 1].
+
+    Differences from it keep their precision where that key has nearly all the weight: its own is exactly 0.
+    """
+    return values.gather(-1, weight.detach().argmax(-1, keepdim=True))
 
 
 def score_gradient(spec: AttentionSpec, score: Tensor, grad: Tensor) -> Tensor:
@@ -242,9 +254,12 @@ def _definition_backward(
         forbidden = ~allowed[:, part] | one[:, part, None]
         empty = forbidden.all(2, keepdim=True)
         whole = exponent.masked_fill(forbidden & ~empty, -torch.inf)[..., None] + s[:, None]  # [G, R, M, D]
-        step = torch.softmax(whole, 2) * g[:, part].masked_fill(empty, 0.0)[:, :, None]  # gradient of v, for each pair
+        weight = torch.softmax(whole, 2)
+        step = weight * g[:, part].masked_fill(empty, 0.0)[:, :, None]  # gradient of v, for each pair
         totals[2] += step.sum(1)
-        step = step * (v[:, None] - (torch.softmax(whole, 2) * v[:, None]).sum(2, keepdim=True))  # gradient of the exponent
+        values = v[:, None].expand_as(whole)
+        values = values - values.gather(2, weight.argmax(2, keepdim=True))  # as in `_centre`
+        step = step * (values - (weight * values).sum(2, keepdim=True))  # gradient of the exponent
         totals[3] += step.sum(1)
         d_score = score_gradient(spec, score, step.sum(3)) * spec.scale
         totals[0][:, part] += d_score @ k

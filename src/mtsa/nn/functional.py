@@ -65,51 +65,22 @@ def tensorized_attention(
     if renamed:
         attention_mask, score_activation = _take_renamed(renamed, attention_mask, score_activation)
     q, k, v, s = _one_dtype(q, k, v, s)
-    spec = make_spec(
-        q,
-        k,
-        v,
-        s,
-        masks=masks,
-        attention_mask=attention_mask,
-        score_activation=score_activation,
-        scale=scale,
-        dropout_p=dropout_p,
-    )
+    options: dict[str, Any] = {"score_activation": score_activation, "scale": scale, "dropout_p": dropout_p}
+    spec = make_spec(q, k, v, s, masks=masks, attention_mask=attention_mask, **options)
     return run(choose(spec, backend, device=q.device.type, keys=k.shape[2]), spec, q, k, v, s)
 
 
-def explain_backend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    s: Tensor,
-    *,
-    masks: MaskChoice = None,
-    attention_mask: Tensor | None = None,
-    score_activation: ScoreActivation = "logsigmoid",
-    scale: float | None = None,
-    dropout_p: float = 0.0,
-    backend: str = "auto",
-) -> str:
+def explain_backend(q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, backend: str = "auto", **options: Any) -> str:
     """Which backend `tensorized_attention` would use for these arguments, and why, in one sentence.
+
+    Args:
+        q, k, v, s, backend, options: as `tensorized_attention`.
 
     Raises:
         TypeError, ValueError: as `tensorized_attention`.
     """
     q, k, v, s = _one_dtype(q, k, v, s)
-    spec = make_spec(
-        q,
-        k,
-        v,
-        s,
-        masks=masks,
-        attention_mask=attention_mask,
-        score_activation=score_activation,
-        scale=scale,
-        dropout_p=dropout_p,
-    )
-    return describe(choose(spec, backend, device=q.device.type, keys=k.shape[2]))
+    return describe(choose(make_spec(q, k, v, s, **options), backend, device=q.device.type, keys=k.shape[2]))
 
 
 def describe(choice: Choice) -> str:

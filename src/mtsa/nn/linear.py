@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 
 class HeadLinear(nn.Module):
-    """One linear layer per head, without any mixing of heads: [H, T, in] -> [H, T, out]."""
+    """One linear layer per head, without any mixing of heads: [H, T, in] -> [H, T, out].
+
+    The input may come in parts, `layer(a, b)` for `layer(torch.cat([a, b], -1))`, which saves the memory of joining them.
+    """
 
     def __init__(self, num_heads: int, in_features: int, out_features: int, *, bias: bool, **factory: Any) -> None:
         super().__init__()
@@ -28,8 +31,15 @@ class HeadLinear(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.bmm(x, self.weight) if self.bias is None else torch.baddbmm(self.bias, x, self.weight)
+    def forward(self, *parts: Tensor) -> Tensor:
+        out: Tensor | None = self.bias
+        start = 0
+        for part in parts:
+            weight = self.weight if len(parts) == 1 else self.weight[:, start : start + part.shape[-1]]
+            out = torch.bmm(part, weight) if out is None else torch.baddbmm(out, part, weight)
+            start += part.shape[-1]
+        assert out is not None
+        return out
 
     def extra_repr(self) -> str:
         heads, wide, out = self.weight.shape

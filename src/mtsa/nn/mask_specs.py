@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .masks import And, Backward, Block, Distance, Forward, Full, Interval, Mask, NoSelf, Or, Window, interval_of, spec_of
+from .intervals import Block, Interval, interval_of, spec_of
+from .masks import And, Backward, Distance, Forward, Full, Mask, NoSelf, Or, Window
 
 MaskChoice: TypeAlias = "Mask | Sequence[Mask] | str | Tensor | HeadMasks | None"
 """None, one mask, a sequence of H masks, a spec string, or a bool tensor broadcastable to [B, H, N, M]."""
@@ -245,6 +246,16 @@ def _build(name: str, argument: str | None, text: str, spec: str) -> Mask:
     if argument in ("self", "include_self=true") and kind is Backward:
         return Backward(include_self=True)
     raise wrong
+
+
+def half_and_half(heads: int) -> tuple[Mask, ...]:
+    """The default of a layer: forward masks for the first half of its heads, backward masks for the second."""
+    if heads % 2:
+        raise ValueError(
+            f"num_heads ({heads}) is odd, so half forward and half backward is not possible; "
+            f'pass masks, such as masks="noself", or one mask for each head'
+        )
+    return (Forward(),) * (heads // 2) + (Backward(),) * (heads // 2)
 
 
 def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:

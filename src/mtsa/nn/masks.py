@@ -14,13 +14,13 @@ The paper writes M[i, j] with i the key and j the query. With queries downwards 
 
 from __future__ import annotations
 
-import enum
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from .intervals import FAR, Block, Interval, interval_of, spec_of
 
 __all__ = [
     "And",
@@ -32,34 +32,7 @@ __all__ = [
     "NoSelf",
     "Or",
     "Window",
-    "from_attn_mask",
-    "from_key_padding_mask",
 ]
-
-
-class Block(enum.Enum):
-    """How much of a block of (query, key) pairs a mask allows."""
-
-    NONE = "none"
-    SOME = "some"
-    ALL = "all"
-
-
-_FAR = 2**31 - 1  # farther than any position
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mask as the native kernel reads it: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
-
-    low: int = -_FAR
-    high: int = _FAR
-    no_self: bool = False
-    rate: float = 0.0
-
-    def __and__(self, other: Interval) -> Interval:
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return Interval(low, high, self.no_self or other.no_self, self.rate + other.rate)
 
 
 class Mask:
@@ -133,22 +106,6 @@ def _expect_mask(value: Any, operator: str) -> Mask:
     raise TypeError(
         f"the right side of {operator} is a {type(value).__name__}; it must be a mask, such as Forward() or Window(2)"
     )
-
-
-def interval_of(rule: Mask) -> Interval | None:
-    """The interval of a mask, unless a subclass changed its rule and not its interval."""
-    return rule.interval() if _consistent(rule, "interval") else None
-
-
-def spec_of(rule: Mask) -> str | None:
-    """The spec string of a mask, unless a subclass changed its rule and not its spec."""
-    return rule.spec() if _consistent(rule, "spec") else None
-
-
-def _consistent(rule: Mask, name: str) -> bool:
-    """Whether no class that is more derived than the one that defines `name` defines the rule or its bias."""
-    definer = next(place for place, kind in enumerate(type(rule).__mro__) if name in vars(kind))
-    return not any("allowed" in vars(kind) or "bias" in vars(kind) for kind in type(rule).__mro__[:definer])
 
 
 @dataclass(frozen=True)
@@ -277,7 +234,7 @@ class Window(Mask):
         return (query - key).abs() <= self.radius
 
     def interval(self) -> Interval:
-        return Interval(max(-self.radius, -_FAR), min(self.radius + 1, _FAR))
+        return Interval(max(-self.radius, -FAR), min(self.radius + 1, FAR))
 
     def spec(self) -> str:
         return f"window({self.radius})"
@@ -300,14 +257,14 @@ class Distance(Mask):
     2 3 6 9
 
     Raises:
-        ValueError: if rate is not a finite number.
+        ValueError: if rate is not a number of at most 1e30.
     """
 
     rate: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not math.isfinite(self.rate):
-            raise ValueError(f"Distance rate ({self.rate!r}) must be a finite number, such as Distance(0.1)")
+        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not abs(self.rate) <= 1e30:
+            raise ValueError(f"Distance rate ({self.rate!r}) must be a number of at most 1e30, such as Distance(0.1)")
 
     def allowed(self, query: Tensor, key: Tensor) -> Tensor:
         return torch.ones_like(query == key)
@@ -384,32 +341,3 @@ class Or(Mask):
         if Block.ALL in parts:
             return Block.ALL
         return Block.NONE if parts == {Block.NONE} else Block.SOME
-
-
-def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
-    """`attention_mask` from the `key_padding_mask` of `nn.MultiheadAttention`, where True (or -inf) marks padding."""
-    return _flip(key_padding_mask, "key_padding_mask")
-
-
-def from_attn_mask(attn_mask: Tensor) -> Tensor:
-    """A mask tensor from the `attn_mask` of `nn.MultiheadAttention`, where True (or -inf) forbids."""
-    return _flip(attn_mask, "attn_mask")
-
-
-def _flip(mask: Tensor, name: str) -> Tensor:
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"{name} is a {type(mask).__name__}; it must be a tensor")
-    if mask.dtype == torch.bool:
-        return ~mask
-    if mask.is_floating_point():
-        forbidden = mask == -math.inf
-        if torch.compiler.is_compiling() or bool((forbidden | (mask == 0)).all()):
-            return ~forbidden
-        raise ValueError(
-            f"{name} is a float mask with values other than 0 and -inf, so True and False cannot be told apart; "
-            f"pass {name}.bool() if non-zero means forbidden"
-        )
-    raise TypeError(
-        f"{name} has dtype {mask.dtype}; it must be bool, or float with 0 and -inf: "
-        f"pass {name}.bool() if non-zero means forbidden"
-    )

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from .activations import Activation, activation_function
 from .dropout import dropout as drop
 from .linear import glorot_linear, reset_glorot
+from .padding import check_attention_mask
 from .reference import safe_softmax
-from .spec import check_attention_mask, check_probability, check_size
+from .spec import check_probability, check_size
 
 
 class Source2Token(nn.Module):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from . import score_functions
 from .mask_specs import HeadMasks, MaskChoice, Span, per_head
+from .padding import check_attention_mask
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -133,38 +134,6 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int
     return B, H, N, M
 
 
-def check_attention_mask(mask: Any, batch: int, length: int, device: torch.device) -> Tensor:
-    """The padding mask of a batch as a bool tensor; integers as tokenizers return them become bool.
-
-    Raises:
-        TypeError: not a tensor of bools or integers.
-        ValueError: not of shape [batch, length], or on another device.
-    """
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"attention_mask is a {type(mask).__name__}; it must be a tensor [B, M], 1 = token, 0 = padding")
-    if mask.is_floating_point() or mask.is_complex():
-        raise TypeError(
-            f"attention_mask has dtype {mask.dtype}; it must be bool or integer, 1 = token, 0 = padding: pass "
-            "attention_mask.bool() if non-zero marks tokens, or mtsa.masks.from_key_padding_mask(mask) if -inf marks padding"
-        )
-    if tuple(mask.shape) != (batch, length):
-        hint = ""
-        if tuple(mask.shape) == (length, batch):
-            hint = "; the input looks like [N, B, E], so use x.transpose(0, 1)"
-        elif tuple(mask.shape) == (batch,):
-            hint = f"; make it from lengths with torch.arange({length}) < lengths[:, None]"
-        raise ValueError(f"attention_mask has shape {tuple(mask.shape)}; it must be [B={batch}, {length}]{hint}")
-    if mask.device != device:
-        raise ValueError(
-            f"attention_mask is on {mask.device}, but the input is on {device}; use attention_mask.to({str(device)!r})"
-        )
-    if mask.dtype != torch.bool:
-        return mask != 0
-    if not torch.compiler.is_compiling() and mask.is_inference() and not torch.is_inference_mode_enabled():
-        return mask.clone()  # a tensor made in inference mode cannot be saved for backward
-    return mask
-
-
 def check_size(value: Any, name: str) -> int:
     """`value` as a whole number of at least 1.
 
@@ -198,3 +167,29 @@ def _finite(value: Any, name: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name} ({value}) must be a finite number")
     return float(value)
+
+
+def check_sequence(x: Any, name: str, embed_dim: int, weight: Any) -> None:
+    """Check the input of a layer whose first weight is `weight`.
+
+    Raises:
+        TypeError: not a tensor of vectors, or of another dtype than the layer.
+        ValueError: a shape other than [B, N, embed_dim].
+        RuntimeError: inside `torch.jit.trace`.
+    """
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        raise RuntimeError("torch.jit.trace cannot record this layer; use torch.export")
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}; it must be a tensor [B, N, {embed_dim}]")
+    if x.is_nested:
+        raise TypeError(f"{name} is a nested tensor; pad it with torch.nested.to_padded_tensor and pass an attention_mask")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} has dtype {x.dtype}; it must be vectors [B, N, {embed_dim}]: embed token ids first")
+    if x.dim() != 3 or x.shape[2] != embed_dim:
+        hint = ": use x.unsqueeze(0) for one sequence" if x.dim() == 2 and x.shape[1] == embed_dim else ""
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be [B, N, embed_dim={embed_dim}], batch first{hint}")
+    expected = weight.dtype if isinstance(weight, Tensor) else x.dtype
+    if x.dtype == expected or not expected.is_floating_point or x.device.type == "meta":
+        return
+    if not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{name} has dtype {x.dtype}, but the layer has {expected}; use x.to({expected}) or layer.to(x.dtype)")

@@ -24,7 +24,7 @@
 
 namespace {
 
-constexpr int64_t VERSION = 1;  // of the interface; see kernels/cpu.py
+constexpr int64_t VERSION = 2;  // of the interface; see kernels/cpu.py
 constexpr float TINY = 1e-20f;  // a denominator below this is not trusted: both its factors are at most 1
 constexpr float LARGE = 16.f, SATURATED = 1e-6f;  // values, and the share of the other keys, from which on noise is avoided
 constexpr float EMPTY = 0.f, FLAGGED = -1.f, ONE_KEY = -2.f;  // what `total` holds where it is no sum
@@ -50,10 +50,13 @@ struct Call {
   uint64_t seed;
   float *out, *total, *shift;
   long os[3];
+  bool of_head;  // whether out, total and shift are of one head alone
   const float* grad;
   long gs[3];
   float *dq, *dk, *dv, *ds;  // with the strides of q, k, v, s
 };
+
+inline long entry(const Call& c, long b, long h, long j) { return (c.of_head ? 0 : b * c.H + h) * c.N + j; }  // in total and shift
 
 // Memory of one thread, kept between calls unless it is large.
 class Buffer {
@@ -98,7 +101,7 @@ inline uint64_t mixed(uint64_t seed, uint64_t n) {
 using Work = void (*)(const Call&, long, long, Buffer&, Stats&);
 struct Kernels {
   const char* name;
-  Work forward, backward, redo;
+  Work forward, backward, backward_again, redo;
   void (*drop)(const float*, float*, long, long, uint64_t, uint32_t, float);
 };
 
@@ -353,7 +356,7 @@ MTSA_EXPORT int64_t mtsa_backward(const int64_t* integers, const double* reals, 
     Call c = read_call(integers, reals);
     Stats stats;
     stats.product.resize(c.B * c.H), stats.largest.resize(c.B * c.H);
-    over_heads(c, (int)threads, chosen->backward, stats);
+    over_heads(c, (int)threads, c.total == nullptr ? chosen->backward_again : chosen->backward, stats);
     std::vector<long> again = noisy_heads(c, stats);
     if (!again.empty()) over_heads(c, (int)threads, chosen->redo, stats, &again);
     return (int64_t)again.size();

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from mtsa.nn import fallback
+from mtsa.nn.intervals import Interval
 from mtsa.nn.mask_specs import HeadMasks
-from mtsa.nn.masks import Interval
 from mtsa.nn.spec import AttentionSpec
 
-VERSION = 1  # of the interface; see cpu.cpp
+VERSION = 2  # of the interface; see cpu.cpp
+_LONG = 1 << 20  # pairs of a head from which on output and denominators are computed again instead of being saved
 
 
 def _load() -> ctypes.CDLL | str:
@@ -58,7 +59,7 @@ def _openmp_parallel() -> int | None:
     return None
 
 
-_NOTHING = torch.empty(0)
+_NOTHING = torch.empty(0, dtype=torch.float32, device="cpu")
 _library: Any = _load()
 _available = not isinstance(_library, str)
 
@@ -102,10 +103,12 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
 class _Native(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spec: AttentionSpec, seed: Tensor | None, *tensors: Tensor) -> Tensor:
-        out, total, shift = forward(spec, seed, *tensors)
+        long = tensors[0].shape[2] * tensors[1].shape[2] >= _LONG
+        out, total, shift = forward(spec, seed, *tensors, save=not long)
         ctx.spec, ctx.seed = spec, seed
         # The masks are saved so that autograd notices when they are changed before the backward pass.
-        ctx.save_for_backward(*tensors, out, total, shift, spec.attention_mask, spec.masks.tensor)
+        saved = (tensors[0].new_empty(0),) * 3 if long else (out, total, shift)
+        ctx.save_for_backward(*tensors, *saved, spec.attention_mask, spec.masks.tensor)
         return out
 
     @staticmethod
@@ -139,8 +142,11 @@ def forward(
     q, k, v, s = _readable(q), _readable(k), _readable(v), _readable(s)
     B, H, N, _ = q.shape
     D = v.shape[3]
-    out = torch.empty_strided((B, H, N, D), (N * H * D, D, H * D, 1), dtype=torch.float32)
-    total, shift = (torch.empty(B, H, N, D), torch.empty(B, H, N)) if save else (_NOTHING, _NOTHING)
+    kind: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults of torch are
+    out = torch.empty_strided((B, H, N, D), (N * H * D, D, H * D, 1), **kind)
+    total = shift = _NOTHING
+    if save:
+        total, shift = torch.empty(B, H, N, D, **kind), torch.empty(B, H, N, **kind)
     call = _Call(spec, seed, (q, k, v, s))
     entries = call.run("mtsa_forward", out, total, shift, None, ())
     fallback.note(entries=entries)
@@ -150,11 +156,12 @@ def forward(
 def backward(
     spec: AttentionSpec, seed: Tensor | None, grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, *tensors: Tensor
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and s."""
+    """Gradients of q, k, v and s; empty `out`, `total` and `shift` are computed again."""
     q, k, v, s = (_dense_rows(_readable(tensor)) for tensor in tensors)
     grads = tuple(torch.empty_like(tensor) for tensor in (q, k, v, s))
     call = _Call(spec, seed, (q, k, v, s))
-    fallback.note(heads=call.run("mtsa_backward", _readable(out), total, shift, _readable(grad), grads))
+    out = out if out.numel() == 0 else _readable(out)
+    fallback.note(heads=call.run("mtsa_backward", out, total, shift, _readable(grad), grads))
     return tuple(value.to(spec.dtype) for value in grads)
 
 
@@ -204,7 +211,7 @@ class _Call:
         numbers += (0,) * 5 if self.bias is None else (self.bias.data_ptr(), *self.bias.stride())
         numbers += (column.buffer_info()[0] for column in self.table)
         numbers += (spec.score_activation == "identity", self.seed)
-        numbers += (out.data_ptr(), *out.stride()[:3], total.data_ptr(), shift.data_ptr())
+        numbers += (out.data_ptr(), *(out.stride()[:3] if out.dim() == 4 else (0,) * 3), total.data_ptr(), shift.data_ptr())
         numbers += (0,) * 4 if grad is None else (grad.data_ptr(), *grad.stride()[:3])
         numbers += (tensor.data_ptr() for tensor in grads) if grads else (0,) * 4
         integers = array("q", numbers)

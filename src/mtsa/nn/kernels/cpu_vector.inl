@@ -453,7 +453,7 @@ static void backward_definition(const Head& a, bool all) {
       if (t.empty[r]) continue;
       long j = t.query[r];
       const float* g = c.grad + a.b * c.gs[0] + a.h * c.gs[1] + j * c.gs[2];
-      const float* total = c.total + ((a.b * c.H + a.h) * c.N + j) * c.D;
+      const float* total = c.total + entry(c, a.b, a.h, j) * c.D;
       bool wanted = all || t.only[r] >= 0;
       for (long l = 0; l < c.D && !wanted; l++) wanted = !(total[l] > 0.f);
       if (!wanted) continue;
@@ -555,8 +555,8 @@ static void forward_head(const Call& c, long b, long h, Buffer& memory, Stats& s
     for (long r = 0; r < t.rows; r++) {
       long j = t.query[r];
       float* out = c.out + b * c.os[0] + h * c.os[1] + j * c.os[2];
-      float* total = c.total == nullptr ? unsaved : c.total + ((b * c.H + h) * c.N + j) * c.D;
-      if (c.shift != nullptr) c.shift[(b * c.H + h) * c.N + j] = shift[r];
+      float* total = c.total == nullptr ? unsaved : c.total + entry(c, b, h, j) * c.D;
+      if (c.shift != nullptr) c.shift[entry(c, b, h, j)] = shift[r];
       if (t.empty[r]) {
         for (long l = 0; l < c.D; l++) out[l] = 0.f, total[l] = EMPTY;
       } else if (t.only[r] >= 0) {  // all the weight is on one key
@@ -610,10 +610,10 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
       float *da = ab + r * 2 * Dp, *db = da + Dp;
       if (r >= t.rows) { std::memset(da, 0, 2 * Dp * sizeof(float)); continue; }
       long j = t.query[r];
-      shift[r] = c.shift[(b * c.H + h) * c.N + j];
+      shift[r] = c.shift[entry(c, b, h, j)];
       const float* out = c.out + b * c.os[0] + h * c.os[1] + j * c.os[2];
       const float* g = c.grad + b * c.gs[0] + h * c.gs[1] + j * c.gs[2];
-      const float* z = c.total + ((b * c.H + h) * c.N + j) * c.D;
+      const float* z = c.total + entry(c, b, h, j) * c.D;
       bool usual = !t.empty[r] && t.only[r] < 0;
       if (usual) {
         VI low{};
@@ -728,6 +728,17 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
   if (flagged) backward_definition(a, false);
 }
 
+// The backward pass of a call that saved nothing: output and denominators of the head are computed again.
+static void backward_again(const Call& call, long b, long h, Buffer& memory, Stats& stats) {
+  std::vector<float> kept(call.N * (2 * call.D + 1));
+  Call c = call;
+  c.of_head = true;
+  c.out = kept.data(), c.os[0] = c.os[1] = 0, c.os[2] = c.D;
+  c.total = c.out + c.N * c.D, c.shift = c.total + c.N * c.D;
+  forward_head(c, b, h, memory, stats);
+  backward_head(c, b, h, memory, stats);
+}
+
 // y = x with dropout; the factors of entry n depend on the seed and on n alone.
 static void drop(const float* x, float* y, long from, long to, uint64_t seed, uint32_t limit, float grown) {
   for (long n = from; n < to; n += BLOCK) {
@@ -739,4 +750,4 @@ static void drop(const float* x, float* y, long from, long to, uint64_t seed, ui
   }
 }
 
-static const Kernels kernels = {MTSA_NAME, forward_head, backward_head, redo_head, drop};
+static const Kernels kernels = {MTSA_NAME, forward_head, backward_head, backward_again, redo_head, drop};
