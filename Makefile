@@ -62,8 +62,8 @@ lock:
 
 lint: $(STAMP)
 	@$(BIN)/python tools/lock.py check
-	@$(BIN)/ruff format --check src tests docs tools
-	@$(BIN)/ruff check src tests docs tools
+	@$(BIN)/ruff format --check src reproduce tests docs tools
+	@$(BIN)/ruff check src reproduce tests docs tools
 	@$(BIN)/mypy
 
 bench: $(STAMP)

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
+from reproduce.benchmarks.serving import serving
 
 import mtsa
-from mtsa.bench.serving import serving
 
 IMAGES = Path(__file__).parent / "images"
 QUESTION = "Who painted the ceiling of the old chapel ?"

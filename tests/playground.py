@@ -22,20 +22,20 @@ ELSEWHERE = {
     "make ": "runs the tests, or takes minutes",
     "pip install": "needs a network; tests/test_packaging.py installs what was built",
     "mtsa data get": "needs a network; tests/data/test_downloads.py has a server of its own",
-    "mtsa table classification": "needs data sets and hours; tests/experiments runs small ones",
-    "mtsa table nli": "as above",
-    "mtsa table srl": "as above",
-    "mtsa table translation": "as above",
-    "mtsa bench nli": "needs SNLI; tests/experiments",
-    "mtsa bench translation": "takes minutes; tests/bench",
-    "mtsa bench srl": "takes minutes; tests/bench",
+    "python -m reproduce table classification": "needs data sets and hours; tests/reproduce runs small ones",
+    "python -m reproduce table nli": "as above",
+    "python -m reproduce table srl": "as above",
+    "python -m reproduce table translation": "as above",
+    "python -m reproduce bench nli": "needs SNLI; tests/reproduce",
+    "python -m reproduce bench translation": "takes minutes; tests/bench",
+    "python -m reproduce bench srl": "takes minutes; tests/bench",
     "mtsa bench layer": "takes minutes; tests/bench",
-    "mtsa bench cost": "takes minutes; tests/bench",
+    "python -m reproduce bench cost": "takes minutes; tests/bench",
     "mtsa layer": "takes a minute; tests/test_cli.py",
     "python -m tests.attack": "takes ten minutes; tests/attack",
     "torchrun": "tests/training/test_processes.py",
-    "mtsa serve": "never ends; tests/explorer/test_serve.py, tests/browser",
-    "curl": "needs the server; tests/explorer/test_api.py",
+    "mtsa serve": "never ends; tests/serve/test_serve.py, tests/browser",
+    "curl": "needs the server; tests/serve/test_api.py",
     "mtsa train snli.gpt.paper": "needs a network and SNLI; tests/training/test_transfer.py",
     "mtsa train snli.minilm.cpu": "needs SNLI; tests/training/test_transfer.py",
     "mtsa train snli.gpt.cpu": "needs SNLI; tests/training/test_transfer.py",
@@ -48,7 +48,11 @@ ELSEWHERE = {
 def own_table(path):
     """A newcomer's table: the questions of the embedded corpus under columns of another name; how many rows."""
     name = "corpus:questions"
-    rows = [example for file in corpus_files(name).values() for example in read(file, corpus_layout(name, "classification"))]
+    rows = [
+        example
+        for file in corpus_files(name).values()
+        for example in read(file, corpus_layout(name, "classification", ("questions",)))
+    ]
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["question", "kind"])

@@ -1,13 +1,14 @@
 """One small finished run of each task, for tests of what comes after training."""
 
 import mtsa
+from mtsa.tasks.predictor import Question
 from tests.training.test_tagging import SMALL as TAGGER
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import SMALL as TRANSLATOR
 from tests.training.test_translation import parallel
 from tests.workbench import sentences, write_csv
 
-QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.width": 6, "model.hidden": 7, "training.refit": False}
+QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.dim": 6, "model.hidden": 7, "training.refit": False}
 
 
 def train_all(folder):
@@ -24,3 +25,8 @@ def train_all(folder):
     quick = {**TRANSLATOR, "training.epochs": 1, "encoder.masks": "halves"}
     found["translation"] = mtsa.train(task="translation", train=en, train_target=de, out=folder / "tr", settings=quick)
     return found
+
+
+def look(predictor, text, pair=None):
+    """The attention maps for a text, or for the two texts of a pair."""
+    return predictor.explain(Question(text, pair))

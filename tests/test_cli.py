@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from reproduce.__main__ import app as reproduction
 from typer.testing import CliRunner
 
 from mtsa.cli import app
@@ -51,15 +52,23 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, said):
 
 
 def test_results_without_records_says_what_to_do(tmp_path):
-    done = runner.invoke(app, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
+    done = runner.invoke(reproduction, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
     assert done.exit_code == 2
     assert "mtsa bench layer" in done.stderr
 
 
+def test_a_command_that_moved_is_forwarded_with_a_warning(tmp_path, capfd):
+    done = runner.invoke(app, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
+    assert done.exit_code == 2
+    assert "python -m reproduce results" in done.stderr
+    assert "mtsa bench layer" in capfd.readouterr().err  # of the process that it starts
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"kind": "attack", "rows": []}', '{"kind": "srl", "setting": 3}'])
 def test_results_of_a_record_that_is_none(tmp_path, text):
-    (tmp_path / "bench-x.json").write_text(text)
-    done = runner.invoke(app, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "bench-x.json").write_text(text)
+    done = runner.invoke(reproduction, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
     assert done.exit_code == 2
     assert "bench-x.json is no record of this version" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -83,3 +92,22 @@ def test_without_its_extras_the_command_names_the_extra_in_one_line():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.strip() == "The mtsa command needs typer: pip install 'mtsa[cli]'"
+
+
+def test_information_goes_to_standard_output_and_warnings_to_standard_error():
+    """Also in a process of its own, and with the traceback of an error."""
+    code = (
+        "import logging\n"
+        "from mtsa.cli.app import start_logging\n"
+        "start_logging()\n"
+        "start_logging()\n"  # a second call adds nothing
+        "log = logging.getLogger('mtsa.training.run')\n"
+        "log.debug('too much')\n"
+        "log.info('step 1')\n"
+        "log.warning('a row is skipped')\n"
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    log.error('a request failed', exc_info=error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "step 1\n"
+    assert done.stderr.startswith("a row is skipped\na request failed\nTraceback")
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")

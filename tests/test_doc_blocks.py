@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -15,9 +16,9 @@ from typer.testing import CliRunner
 
 from mtsa import workbench
 from mtsa.cli import app
-from mtsa.data.tasks import TASKS
 from mtsa.encoders import registry
-from mtsa.training import prepare, start
+from mtsa.tasks import registry as tasks
+from mtsa.training import start
 from tests.playground import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
 pytestmark = pytest.mark.slow
@@ -57,14 +58,14 @@ def place(furnished, tmp_path, monkeypatch):
 def short():
     """Runs of a few steps."""
     with pytest.MonkeyPatch.context() as attributes:
-        make = start.make
+        plan = start.plan
 
         def shorter(*arguments, settings=None, **named):
-            more = [f"training.steps={STEPS}", f"training.evaluate_every={STEPS}", "training.refit=false"]
-            return make(*arguments, settings=[*(settings or []), *more], **named)
+            more = [f"training.max_steps={STEPS}", f"training.eval_steps={STEPS}", "training.refit=false"]
+            return plan(*arguments, settings=[*(settings or []), *more], **named)
 
-        attributes.setattr(start, "make", shorter)
-        attributes.setattr(workbench, "make", shorter)
+        attributes.setattr(start, "plan", shorter)
+        attributes.setattr(workbench, "plan", shorter)
         yield
 
 
@@ -72,7 +73,8 @@ def do(command):
     """Run a command, in this process where it is our own; it must come to a good end."""
     program, *words = shlex.split(command.removeprefix(".venv/bin/"))
     if program == "python":
-        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # reproduce is a folder of the repository
+        subprocess.run([sys.executable, *words], check=True, capture_output=True, env=environment)
         return
     assert program == "mtsa", command
     to = None
@@ -102,7 +104,7 @@ def test_the_code_of_a_page_runs(page, place):
     if "mtsa.train(" in code:
         shutil.rmtree("runs")
     names = {}
-    with short(), patch.dict(registry._ENCODERS), patch.dict(TASKS), patch.dict(prepare._OWN):
+    with short(), patch.dict(registry._ENCODERS), patch.dict(tasks._tasks):
         exec(compile(code, page.name, "exec", dont_inherit=True), names)
         CHECKS[page.name](names)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import mtsa
-from mtsa import masks, results
+from mtsa import masks
+from reproduce import results_page as results
 
 ROOT = Path(__file__).parent.parent
 DRAWN = re.findall(r"<!-- drawn: (.+?) -->\n```\n(.+?)\n```", (ROOT / "docs" / "masks.md").read_text(), re.S)

@@ -31,7 +31,8 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
     copy = tmp_path_factory.mktemp("tree") / "mtsa"
     copy.mkdir()
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("this is no git repository")
     for name in listed.stdout.split("\n"):

@@ -145,20 +145,29 @@ ROOMS = (
     "data",
     "corpora",
     "models",
-    "scoring",
+    "metrics",
     "training",
-    "experiments",
+    "tasks",
     "inference",
     "interop",
-    "explorer",
+    "serve",
     "bench",
     "cli",
 )
-DOORS = {"names", "files", "machine", "masks"}  # small modules that every room may use
+DOORS = {"names", "files", "machine", "masks", "errors", "progress"}  # small modules that every room may use
+CONTRACT = {"mtsa.tasks.base", "mtsa.tasks.encoded", "mtsa.tasks.registry"}  # what comes before the tasks works on it
+
+
+def top_level_modules(file):
+    """The modules that importing a file imports."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
 
 
 def test_rooms_import_only_what_lies_upstream():
     source = ATTENTION.parent
+    assert all((source / room / "__init__.py").exists() for room in ROOMS)
+    assert {file.parent.name for file in source.glob("*/__init__.py")} <= {*ROOMS, "recipes"}
     for number, room in enumerate(ROOMS):
         upstream = set(ROOMS[: number + 1]) | DOORS
         if room == "cli":
@@ -167,7 +176,9 @@ def test_rooms_import_only_what_lies_upstream():
             for level, module in imports(file):
                 if level == 0 and module.split(".")[0] == "mtsa":
                     target = [*module.split("."), ""][1]
-                    assert target in upstream or room in ("bench", "cli"), f"{room}/{file.name} imports {module}"
+                    late = room == "tasks" and target == "inference" and module not in top_level_modules(file)
+                    fine = target in upstream or module in CONTRACT or late or room in ("bench", "cli")
+                    assert fine, f"{room}/{file.name} imports {module}"
 
 
 def test_the_workbench_names_its_extra_where_it_is_missing():

@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from reproduce.__main__ import app as reproduction
+from reproduce.benchmarks.report import sections
 from typer.testing import CliRunner
 
-from mtsa.bench.results import sections
 from mtsa.cli import app
 from mtsa.corpora import corpus_files
 from mtsa.data.props import read_props
@@ -117,16 +118,22 @@ def test_asking_about_chosen_predicates(roles):
     assert [(frame["predicate"], frame["lemma"]) for frame in told["frames"]] == [(2, "approved"), (8, "debate")]
     told = json.loads(call("predict", run, SENTENCE, "--predicates", "9,3,approved").stdout)
     assert [frame["predicate"] for frame in told["frames"]] == [2, 8]
-    for bad, word in (("the", "stands 2 times"), ("rejected", "is no word of the text"), ("11", "is no word of the text")):
+    for bad, word in (("the", "occurs 2 times"), ("rejected", "not a word of the text"), ("11", "not a word of the text")):
         done = call("predict", run, SENTENCE, "--predicates", bad)
         assert done.exit_code == 2
         assert word in done.output
 
 
 def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
-    from mtsa.cli.tag import _shown
     from mtsa.data.frames import Frame, RoleSentence, Span
     from mtsa.data.tagged import TaggedSentence
+    from mtsa.tasks.tag_output import role_writer, tag_writer
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    def _shown(answer):
+        with (role_writer if isinstance(answer, RoleSentence) else tag_writer)(None) as write:
+            write(None, answer)
 
     spans = (Span(0, 1, "A0"), Span(2, 2, "V"))
     _shown(RoleSentence(("The", "man", "slept", "."), (Frame(2, "sleep", spans),), 1))
@@ -142,12 +149,12 @@ def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("{names}", "a b", "--pair", "c"), "are not for a tagger"),
-        (("{names}", "a b", "--predicates", "a"), "--predicates is for models of semantic roles"),
+        (("{names}", "a b", "--pair", "c"), "--pair does not apply to models for tagging"),
+        (("{names}", "a b", "--predicates", "a"), "--predicates does not apply to models for tagging"),
         (("{names}", "a b", "--out", "x.csv"), "the ending must be .jsonl or .conll"),
         (("{roles}", "a b", "--out", "x.conll"), "the ending must be .jsonl or .props"),
-        (("{roles}", "missing.conll"), "looks like a file, but there is none"),
-        (("{roles}", "-", "--predicates", "given"), "goes with a text or a file"),
+        (("{roles}", "missing.conll"), "looks like a file name, but there is no such file"),
+        (("{roles}", "-", "--predicates", "given"), "used with a text or a file"),
         (("{roles}", "{gold}", "--predicates", "gave"), 'write "given" for those in it'),
     ],
 )
@@ -172,15 +179,21 @@ def test_checking_files(folder):
 
 
 def test_the_benchmark_compares_batches_with_single_sentences(names, folder):
-    done = call("bench", "tagging", names[0], folder / "test.conll", "--single", 20, "--out", folder / "bench")
+    def bench(run):
+        arguments = ("bench", "tagging", run, folder / "test.conll", "--single", 20, "--out", folder / "bench")
+        return runner.invoke(reproduction, [str(argument) for argument in arguments])
+
+    done = bench(names[0])
     assert done.exit_code == 0, done.output
     assert "20 of 20 answers are the same" in done.output
     record = json.loads((folder / "bench" / "bench-tagging.json").read_text())
     assert (record["sentences"], record["compared"], record["same"]) == (40, 20, 20)
     assert record["ratio"] == record["sentences_per_second"]["batched"] / record["sentences_per_second"]["single"]
-    (page,) = sections(folder / "bench")
+    (page,) = sections(folder)
     assert "Tagging in batches" in page
-    assert call("bench", "tagging", folder, folder / "test.conll", "--out", folder / "bench").exit_code == 2
+    refused = bench(folder)
+    assert refused.exit_code == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
 
 
 def test_what_is_read_is_never_overwritten(names, roles, folder):
@@ -195,7 +208,7 @@ def test_what_is_read_is_never_overwritten(names, roles, folder):
         before = (folder / source).read_text()
         done = call("predict", run, folder / source, "--out", folder / out)
         assert done.exit_code == 2
-        assert "would take the place of what is read" in done.output
+        assert "would replace the input" in done.output
         assert (folder / source).read_text() == before
 
 
@@ -209,7 +222,7 @@ def test_odd_sources(names, roles, folder):
         assert json.loads(call("predict", run, "").stdout)["words"] == []
     done = call("embed", names[0], "-", "--out", folder / "v.npy")
     assert done.exit_code == 2
-    assert "holds a model for tagging" in done.output
+    assert "applies to models of sentences" in done.output
 
 
 def test_converted_files_may_be_packed(folder):

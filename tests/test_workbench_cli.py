@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +21,7 @@ FAST = (
     "--set",
     "training.learning_rate=0.01",
     "--set",
-    "vectors.width=6",
+    "vectors.dim=6",
 )
 
 
@@ -57,7 +59,7 @@ def trained(files):
 
 def test_train_says_what_happened_and_what_is_next(trained):
     _, done = trained
-    assert "20 examples cut from the training data" in done.stdout
+    assert "20 examples cut from the training data" in done.stderr
     assert "best dev at step" in done.stdout
     assert "next: mtsa predict" in done.stdout
 
@@ -109,7 +111,7 @@ def test_columns_of_the_table_stand_beside_their_answers(trained, files):
     ]
     for words, told in (
         ((path, "--keep", "idd"), 'there is no column "idd"; did you mean "id"?'),
-        ((path, "--keep", "label"), "the answers have a column of that name"),
+        ((path, "--keep", "label"), "the predictions have a column of that name"),
         (("a text", "--keep", "id"), "--keep names columns of a table"),
     ):
         refused = call("predict", trained[0], *words)
@@ -122,10 +124,23 @@ def test_predict_a_sentence_lines_and_standard_input(trained, files):
     assert one["label"] in ("colour", "fruit")
     piped = [json.loads(line) for line in call("predict", trained[0], "-", input="a red one\n\nplum\n").stdout.splitlines()]
     assert len(piped) == 3
-    assert piped[0] == one
+    assert piped[0]["label"] == one["label"]
+    assert piped[0]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-6)  # in a batch of three, and alone
     (files / "lines.txt").write_text("a red one\n\nplum\n")
     done = call("predict", trained[0], files / "lines.txt")
     assert [json.loads(line) for line in done.stdout.splitlines()] == piped
+
+
+def test_standard_output_has_predictions_alone(trained, files):
+    """In a process of its own, with a remark about a text that is too long."""
+    command = [sys.executable, "-m", "mtsa", "predict", str(trained[0]), "-"]
+    with (files / "printed.jsonl").open("wb") as out:
+        done = subprocess.run(
+            command, input=b"a red one\n" + b"plum " * 5000, stdout=out, stderr=subprocess.PIPE, check=True, timeout=120
+        )
+    assert b"1 text truncated" in done.stderr
+    lines = (files / "printed.jsonl").read_text().splitlines()
+    assert [set(json.loads(line)) for line in lines] == [{"label", "probabilities"}] * 2
 
 
 def test_what_standard_input_may_hold(trained):
@@ -199,7 +214,7 @@ def mistakes(files, run):
     yield ("train", "--train", files / "train.csv"), "--out"
     yield ("train", "--train", files / "train.csv", *out), 'no column "text"'
     yield ("train", "--train", files / "train.csv", "--encoder", "bilsm", *out), 'did you mean "bilstm"'
-    yield ("train", "--train", files / "train.csv", "--set", "training.bach=2", *out), 'did you mean "batch"'
+    yield ("train", "--train", files / "train.csv", "--set", "training.batchsize=2", *out), 'did you mean "batch_size"'
     yield ("train", "trec.cpa", *out), 'did you mean "trec.cpu"'
     yield ("train", "trec.cpu", *out), "fetch it with: mtsa data get trec"
     good = ("--text-column", "sentence", "--label-column", "kind", "--train", files / "train.csv")
@@ -212,7 +227,7 @@ def mistakes(files, run):
     yield ("evaluate", files / "nowhere", "--data", unknown), "no such run folder"
     yield ("evaluate", files, "--data", unknown), "is no run folder"
     yield ("predict", run, files / "none.csv"), "no such file"
-    yield ("predict", run, files / "none.dat"), "looks like a file, but there is none"
+    yield ("predict", run, files / "none.dat"), "looks like a file name, but there is no such file"
     (files / "mine").mkdir(exist_ok=True)
     made("mine/thesis.txt", "x")
     yield ("demo", "--out", files / "mine"), "holds no earlier demonstration"

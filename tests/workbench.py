@@ -1,6 +1,7 @@
 """Small data and recipes for tests of the workbench."""
 
 import contextlib
+import logging
 import random
 
 from mtsa.training.recipe_files import make_recipe
@@ -35,10 +36,10 @@ def glove(path, width=6, words=(*COLOURS, *FRUITS, *FILLERS)):
 
 def small_recipe(train, encoder=None, **training):
     """Minutes become a second: narrow and short."""
-    options = {"batch": 16, "epochs": 2, "learning_rate": 0.01, "patience": 0, "l2": 0.0, **training}
+    options = {"batch_size": 16, "epochs": 2, "learning_rate": 0.01, "patience": 0, "weight_decay": 0.0, **training}
     table = {
         "data": {"train": str(train)},
-        "vectors": {"width": 6},
+        "vectors": {"dim": 6},
         "encoder": encoder or {"name": "mtsa", "head_dim": 5},
         "model": {"hidden": 7, "dropout": 0.1},
         "training": options,
@@ -47,5 +48,17 @@ def small_recipe(train, encoder=None, **training):
 
 
 @contextlib.contextmanager
-def no_bar(note, total):
-    yield lambda done, text: None
+def logged():
+    """The messages that mtsa logs inside the block."""
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("mtsa")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtsa.nn.pooling import Source2Token
     from mtsa.workbench import load, train
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "Explanation",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
+from typing import Any
 
-_WORKBENCH = ("accelerate", "numpy", "safetensors", "tokenizers", "transformers")
+_WORKBENCH = ("numpy", "safetensors", "tokenizers", "transformers")
 
 
 def main() -> None:
@@ -16,6 +18,8 @@ def main() -> None:
         raise SystemExit(2)
     from mtsa.cli import app
 
+    warnings.filterwarnings("default", message=r".* until version 0\.4", category=DeprecationWarning)
+    warnings.showwarning = _show_warning
     try:
         app()
     except ModuleNotFoundError as error:
@@ -23,6 +27,11 @@ def main() -> None:
             raise
         print(f"This command needs {error.name}: pip install 'mtsa[train]'", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in the code."""
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":

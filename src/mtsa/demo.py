@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import write_text
+from mtsa.inference.auto import open_predictor
 from mtsa.inference.heat_maps import draw
-from mtsa.inference.looking import look
-from mtsa.inference.predictor import Predictor
-from mtsa.training.run import Outcome, Progress, run_recipe
+from mtsa.tasks.predictor import Question
+from mtsa.training.run import Outcome, run_recipe
 from mtsa.training.start import make
 
 _MARK = "demo.txt"
@@ -26,14 +26,14 @@ NEW = (
 )
 
 
-def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
+def show(out: Path, say: Callable[[str], None]) -> None:
     """Run the demonstration into a folder of its own, which is made anew."""
     _make_room(out)
     say("1. Train: questions into six classes by the kind of answer asked for (833 to train on, no word vectors)\n")
     outcomes = {}
     for name in COMPARED:
         recipe = make("questions.cpu", encoder=name)
-        outcomes[name] = run_recipe(recipe, out / name, say=say, progress=progress)
+        outcomes[name] = run_recipe(recipe, out / name)
         say("")
     say("2. Compare on the 238 test questions\n")
     for line in _comparison(outcomes):
@@ -41,14 +41,14 @@ def show(out: Path, say: Callable[[str], None], progress: Progress) -> None:
     ours = outcomes["mtsa"]
     assert ours.test is not None
     say(f"\n{ours.test.figures.table()}\n\n3. Use: questions nobody wrote down before\n")
-    predictor = Predictor.load(ours.folder)
+    predictor = open_predictor(ours.folder)
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
         assert answer.label is not None
         say(f"  {answer.label:5} {answer.probabilities[answer.label]:.2f}  {text}")
     say("\n4. Look inside: what each head and the pooling looked at\n")
     for number, text in enumerate(NEW[:3], start=1):
         picture = out / f"attention-{number}.png"
-        draw(look(predictor, text), picture)
+        draw(predictor.explain(Question(text)), picture)
         say(f"  {picture}")
     say(
         f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from mtsa.models.classifier import MtsaForSequenceClassification
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
-from mtsa.models.pair import MtsaForSequencePairClassification
+from mtsa.models.hub_models import (
+    MtsaForSequenceClassification,
+    MtsaForSequencePairClassification,
+    MtsaForTokenClassification,
+)
 from mtsa.models.swap import ARCHITECTURES, config_class, swapped_classes
-from mtsa.models.tagger import MtsaForTokenClassification
 
 __all__ = [
     "MtsaConfig",

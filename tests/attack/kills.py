@@ -22,16 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reproduce.runner import run_units
+
 from mtsa.data.catalogue import Download
 from mtsa.data.downloads import get
 from mtsa.data.examples import Example
-from mtsa.data.shards import deal, open_shards
-from mtsa.experiments import classification
-from mtsa.experiments.runner import run_units
+from mtsa.data.sharding import deal, open_shards
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.run import run_recipe
+from reproduce import classification
 from tests.training import pretraining
-from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
+from tests.workbench import glove, sentences, small_recipe, write_csv
 
 PROCESSES = multiprocessing.get_context("fork")
 
@@ -141,14 +142,14 @@ def _weights(folder: Path) -> bytes:
 
 def training(folder: Path) -> Work:
     """A run of 30 steps with a checkpoint after every second one, and dropout."""
-    recipe = small_recipe(write_csv(folder / "train.csv", sentences(80)), epochs=6, evaluate_every=2, batch=16)
+    recipe = small_recipe(write_csv(folder / "train.csv", sentences(80)), epochs=6, eval_steps=2, batch_size=16)
     recipe = dataclasses.replace(
         recipe, data=dataclasses.replace(recipe.data, dev=str(write_csv(folder / "dev.csv", sentences(20, 5))))
     )
 
     def run(own):
         if not (own / "run" / MANIFEST).exists():
-            run_recipe(recipe, own / "run", say=lambda line: None, progress=no_bar)
+            run_recipe(recipe, own / "run")
 
     return Work("training", run, lambda own: (own / "run" / MANIFEST).exists(), _weights, 1.5)
 
@@ -175,7 +176,7 @@ def table(folder: Path) -> Work:
     (unit,) = classification.units(["cr"], ["mtsa"], classification.Places(data, glove(data / "vectors.txt")), 1)
 
     def run(own):
-        run_units([unit], own, minutes=None, say=lambda line: None, progress=no_bar)
+        run_units([unit], own, minutes=None)
 
     def result(own):
         record = json.loads((own / unit.path).read_text())

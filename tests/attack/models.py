@@ -7,12 +7,12 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from mtsa.data.source import InputError
-from mtsa.explorer.api import build_app
-from mtsa.explorer.limits import Limits
-from mtsa.explorer.served import Served
+from mtsa.errors import InputError
 from mtsa.files import fingerprint
-from mtsa.inference.opening import open_predictor
+from mtsa.inference.auto import open_predictor
+from mtsa.serve.app import build_app
+from mtsa.serve.limits import Limits
+from mtsa.serve.served_model import Served
 from mtsa.training.folder import MANIFEST
 from tests.attack.inputs import damaged
 

@@ -5,8 +5,9 @@ import json
 
 import pytest
 import torch
+from reproduce.benchmarks import report as results
 
-from mtsa.bench import layer, memory, results
+from mtsa.bench import layer, memory
 from mtsa.bench.contenders import BASELINE, CONTENDERS, contender
 from mtsa.files import write_json
 

@@ -3,9 +3,10 @@
 import json
 
 import torch
+from reproduce.benchmarks import report as results
 from typer.testing import CliRunner
 
-from mtsa.bench import results, sentences
+from mtsa.bench import sentences
 from mtsa.cli import app
 
 SMALL = sentences.Setting(sizes=((24, 4),), shapes=((1, 5), (3, 7)), repeats=1)

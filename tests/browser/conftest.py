@@ -3,8 +3,7 @@
 import shutil
 
 import pytest
-
-from mtsa.bench.serving import serving
+from reproduce.benchmarks.serving import serving
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "

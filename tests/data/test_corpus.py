@@ -5,13 +5,13 @@ from collections import Counter
 import pytest
 
 from mtsa.corpora import corpus_files
-from mtsa.data import readers, tokens
+from mtsa.data import readers, tokenization
 from mtsa.data.examples import Layout
 
 
 @pytest.fixture(scope="module")
 def questions():
-    tokenizer = tokens.word_tokenizer()
+    tokenizer = tokenization.word_tokenizer()
     found = {}
     for part, path in corpus_files("corpus:questions").items():
         rows = []

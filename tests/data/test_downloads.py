@@ -10,7 +10,7 @@ import pytest
 
 from mtsa.data.catalogue import SOURCES, Download
 from mtsa.data.downloads import LOCK, get
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 
 BODY = bytes(range(256)) * 4000
 

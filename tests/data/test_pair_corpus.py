@@ -11,11 +11,12 @@ from sklearn.pipeline import make_pipeline
 
 from mtsa.corpora import corpus_files, corpus_layout
 from mtsa.data import readers
+from mtsa.tasks.text import PairClassification
 
 
 @pytest.fixture(scope="module")
 def parts():
-    layout = corpus_layout("corpus:entailment", "pair")
+    layout = corpus_layout("corpus:entailment", "pair", PairClassification.corpora)
     files = corpus_files("corpus:entailment").items()
     return {part: readers.read(path, layout, paired=True).items for part, path in files}
 

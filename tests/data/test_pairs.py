@@ -7,7 +7,7 @@ import pytest
 from mtsa.data import readers
 from mtsa.data.check import check
 from mtsa.data.examples import Layout
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.training.start import make
 
 ROWS = [
@@ -136,7 +136,7 @@ def test_columns_of_ones_own_go_before_the_format_of_a_recipe():
     """The recipes of SNLI read its own columns; whoever names others has a table."""
     data = {"train": "a.csv", "dev": "b.csv", "text_column": "a", "pair_column": "b"}
     assert (
-        make("snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.rate=1.0"]).data.format
+        make("snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.lr_multiplier=1.0"]).data.format
         == "auto"
     )
     assert make("snli.cpu").data.format == "nli"

@@ -8,7 +8,7 @@ import pytest
 from mtsa.data import readers
 from mtsa.data.examples import Layout
 from mtsa.data.official import emphasised
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 
 
 def write(folder, name, text, encoding="utf-8"):

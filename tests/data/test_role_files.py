@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mtsa.cli.app import app
 from mtsa.data.frames import Frame, RoleSentence, Span
 from mtsa.data.role_files import read_roles, role_lines, words_beside
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 
 SENTENCES = [
     RoleSentence(

@@ -10,11 +10,12 @@ import pytest
 
 from mtsa.data.examples import Example
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.shards import INDEX, deal, is_shards, open_shards
-from mtsa.data.source import InputError
+from mtsa.data.sharding import INDEX, deal, is_shards, open_shards
 from mtsa.data.tagged import TaggedSentence
-from mtsa.data.tasks import TASKS, Task
+from mtsa.errors import InputError
 from mtsa.files import locked
+from mtsa.tasks import registry
+from mtsa.tasks.text import Similarity
 
 ROLES = RoleSentence(("They", "gave", "up"), (Frame(1, "give", (Span(0, 0, "A0"), Span(1, 1, "V")), "VBD", "give.05"),), 1)
 KINDS = {
@@ -62,7 +63,7 @@ def test_a_shard_that_chance_leaves_empty_is_left_out(tmp_path):
 
 
 def test_what_waits_in_memory_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtsa.data.shards._HELD", 100)
+    monkeypatch.setattr("mtsa.data.sharding._HELD", 100)
     shards = deal(KINDS["classification"], tmp_path / "s", task="classification", shards=4, seed=0)
     assert unplaced(shards) == unplaced(KINDS["classification"])
 
@@ -161,6 +162,7 @@ def test_a_lock_on_what_was_renamed_is_none(tmp_path):
 
 
 def test_shards_of_a_task_from_outside(tmp_path):
-    with patch.dict(TASKS, {"own": Task("own", paired=True, numbers=True)}):
+    with patch.dict(registry._tasks):
+        registry.register(type("Own", (Similarity,), {"name": "own"}))
         deal(KINDS["similarity"], tmp_path / "s", task="own", shards=2, seed=0)
         assert unplaced(open_shards(tmp_path / "s", "own")) == unplaced(KINDS["similarity"])

@@ -8,9 +8,9 @@ import pytest
 from mtsa.data.check_tags import check_roles, check_tagged
 from mtsa.data.examples import Layout
 from mtsa.data.sentences import read_sentences
-from mtsa.data.source import InputError
 from mtsa.data.tagged import read_tagged
-from mtsa.data.tokens import split_text, word_numbers, word_tokenizer
+from mtsa.data.tokenization import split_text, word_numbers, word_tokenizer
+from mtsa.errors import InputError
 
 CONLL = """-DOCSTART- -X- O O
 

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 import torch
 
-from mtsa.data import batches, tokens, vectors
-from mtsa.data.source import InputError
+from mtsa.data import batching, embeddings, tokenization
+from mtsa.errors import InputError
 
 SENTENCES = {
     "I don't know, it's John's.": "i do n't know , it 's john 's .",
@@ -21,25 +21,25 @@ SENTENCES = {
 @pytest.mark.parametrize("text", SENTENCES)
 def test_words_are_cut_as_the_vectors_have_them(text):
     expected = SENTENCES[text].split()
-    tokenizer = tokens.word_tokenizer(sorted(set(expected)))
+    tokenizer = tokenization.word_tokenizer(sorted(set(expected)))
     assert tokenizer.encode(text).tokens == expected
-    assert all(tokens.is_word(word) for word in expected)
+    assert all(tokenization.is_word(word) for word in expected)
 
 
 def test_words_the_tokeniser_never_makes_are_known():
-    assert not tokens.is_word("well-known")
-    assert not tokens.is_word("The")
-    assert not tokens.is_word("don't")
-    assert tokens.is_word("n't")
+    assert not tokenization.is_word("well-known")
+    assert not tokenization.is_word("The")
+    assert not tokenization.is_word("don't")
+    assert tokenization.is_word("n't")
 
 
 def test_words_are_counted_and_numbered_by_frequency():
     texts = ["b a a", "A c b", "a d"]
-    assert tokens.count_words(texts) == ["a", "b", "c", "d"]
-    assert tokens.count_words(texts, least=2) == ["a", "b"]
-    tokenizer = tokens.word_tokenizer(["a", "b"])
-    assert tokens.numbers(tokenizer, ["a z b", ""], 0) == ([[2, 1, 3], []], 0)
-    assert tokens.numbers(tokenizer, ["a z b", "a"], 2) == ([[2, 1], [2]], 1)
+    assert tokenization.count_words(texts) == ["a", "b", "c", "d"]
+    assert tokenization.count_words(texts, least=2) == ["a", "b"]
+    tokenizer = tokenization.word_tokenizer(["a", "b"])
+    assert tokenization.numbers(tokenizer, ["a z b", ""], 0) == ([[2, 1, 3], []], 0)
+    assert tokenization.numbers(tokenizer, ["a z b", "a"], 2) == ([[2, 1], [2]], 1)
 
 
 GLOVE = "the 0.1 0.2 0.3\nof 1 2 3\n. . 7 8 9\nrare -1 -2 -3\nother 4 5 6\n"
@@ -60,7 +60,7 @@ def packed(folder, kind, text=GLOVE):
 
 @pytest.mark.parametrize("kind", ["", ".gz", ".zip"])
 def test_vectors_wanted_and_others(tmp_path, kind):
-    found = vectors.read_vectors(packed(tmp_path, kind), {"of", "rare", "missing"}, others=2)
+    found = embeddings.read_vectors(packed(tmp_path, kind), {"of", "rare", "missing"}, others=2)
     assert found.width == 3
     assert {word: row.tolist() for word, row in found.wanted.items()} == {"of": [1, 2, 3], "rare": [-1, -2, -3]}
     assert found.others == ["the", ". ."]
@@ -68,7 +68,7 @@ def test_vectors_wanted_and_others(tmp_path, kind):
 
 
 def test_a_word2vec_header_is_passed_over(tmp_path):
-    assert vectors.read_vectors(packed(tmp_path, "", "5 3\n" + GLOVE), {"the"}).width == 3
+    assert embeddings.read_vectors(packed(tmp_path, "", "5 3\n" + GLOVE), {"the"}).width == 3
 
 
 FAULTS = {
@@ -84,42 +84,42 @@ FAULTS = {
 def test_faults_of_vector_files(tmp_path, fault):
     text, message = FAULTS[fault]
     with pytest.raises(InputError, match=message):
-        vectors.read_vectors(packed(tmp_path, "", text), {"word"})
+        embeddings.read_vectors(packed(tmp_path, "", text), {"word"})
 
 
 def test_damaged_and_ambiguous_archives(tmp_path):
     whole = packed(tmp_path, ".gz").read_bytes()
     (tmp_path / "half.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged"):
-        vectors.read_vectors(tmp_path / "half.gz", {"the"})
+        embeddings.read_vectors(tmp_path / "half.gz", {"the"})
     (tmp_path / "bad.zip").write_bytes(b"no zip")
     with pytest.raises(InputError, match="no zip file"):
-        vectors.read_vectors(tmp_path / "bad.zip", {"the"})
+        embeddings.read_vectors(tmp_path / "bad.zip", {"the"})
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
         pass
     with pytest.raises(InputError, match="an empty archive"):
-        vectors.read_vectors(tmp_path / "empty.zip", {"the"})
+        embeddings.read_vectors(tmp_path / "empty.zip", {"the"})
     locked = bytearray(packed(tmp_path, ".zip").read_bytes())
     locked[6] |= 1  # the flag of encryption, in the entry and in the directory
     locked[locked.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "locked.zip").write_bytes(locked)
     with pytest.raises(InputError, match=r"v\.txt is encrypted"):
-        vectors.read_vectors(tmp_path / "locked.zip", {"the"})
+        embeddings.read_vectors(tmp_path / "locked.zip", {"the"})
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", GLOVE)
         archive.writestr("b.txt", GLOVE)
     with pytest.raises(InputError, match=r"--set vectors.member=a.txt"):
-        vectors.read_vectors(tmp_path / "two.zip", {"the"})
-    assert vectors.read_vectors(tmp_path / "two.zip", {"the"}, member="b.txt").width == 3
+        embeddings.read_vectors(tmp_path / "two.zip", {"the"})
+    assert embeddings.read_vectors(tmp_path / "two.zip", {"the"}, member="b.txt").width == 3
 
 
 def test_an_epoch_holds_everything_once_and_follows_from_seed_and_epoch():
     lengths = [number % 37 + 1 for number in range(1009)]
-    first = batches.shuffled_batches(lengths, 16, seed=3, epoch=1)
+    first = batching.shuffled_batches(lengths, 16, seed=3, epoch=1)
     assert sorted(number for batch in first for number in batch) == list(range(1009))
-    assert first == batches.shuffled_batches(lengths, 16, seed=3, epoch=1)
-    assert first != batches.shuffled_batches(lengths, 16, seed=3, epoch=2)
-    assert first != batches.shuffled_batches(lengths, 16, seed=4, epoch=1)
+    assert first == batching.shuffled_batches(lengths, 16, seed=3, epoch=1)
+    assert first != batching.shuffled_batches(lengths, 16, seed=3, epoch=2)
+    assert first != batching.shuffled_batches(lengths, 16, seed=4, epoch=1)
     places = sum(len(batch) * max(lengths[number] for number in batch) for batch in first)
     assert 1.0 - sum(lengths) / places < 0.06
     assert min(map(len, first)) >= 8  # so that every process has a share of each
@@ -127,7 +127,7 @@ def test_an_epoch_holds_everything_once_and_follows_from_seed_and_epoch():
 
 def test_sorted_batches_keep_to_their_budget():
     lengths = [5, 900, 3, 50, 50, 50, 1]
-    found = batches.sorted_batches(lengths, tokens=100, most=3)
+    found = batching.sorted_batches(lengths, tokens=100, most=3)
     assert sorted(number for batch in found for number in batch) == list(range(7))
     for batch in found:
         assert len(batch) <= 3
@@ -135,16 +135,16 @@ def test_sorted_batches_keep_to_their_budget():
 
 
 def test_padded_rows():
-    ids, mask = batches.padded([[5, 6, 7], [], [8]])
+    ids, mask = batching.padded([[5, 6, 7], [], [8]])
     assert ids.tolist() == [[5, 6, 7], [0, 0, 0], [8, 0, 0]]
     assert mask.sum(1).tolist() == [3, 0, 1]
-    assert batches.padded([[]])[0].shape == (1, 1)
+    assert batching.padded([[]])[0].shape == (1, 1)
 
 
 @pytest.mark.parametrize("least", [1, 4, 8])
 def test_no_batch_by_words_is_smaller_than_the_least(least):
     """Not even the rest of the last pool."""
     for count in (1501, 1500, 47):
-        found = batches.shuffled_batches([4] * count, 1, tokens=120, least=least, seed=0, epoch=0)
+        found = batching.shuffled_batches([4] * count, 1, tokens=120, least=least, seed=0, epoch=0)
         assert sorted(place for batch in found for place in batch) == list(range(count))
         assert min(map(len, found)) >= least

@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.inference.vector_files import vector_file
 from mtsa.training.run import run_recipe
 from tests.training.test_pairs import pairs, recipe_for, write
-from tests.workbench import no_bar, sentences, small_recipe, write_csv
+from tests.workbench import sentences, small_recipe, write_csv
 
 TEXTS = ["the red there", "", "plum", "a very old pear was here", "the the the"]
 
@@ -24,7 +24,7 @@ def predictor(request, tmp_path_factory):
         recipe = small_recipe(write_csv(folder / "train.csv", sentences(60)), epochs=1)
     else:
         recipe = recipe_for(write(folder / "train.jsonl", pairs(60)), epochs=1)
-    run_recipe(recipe, folder / "run", say=lambda line: None, progress=no_bar)
+    run_recipe(recipe, folder / "run")
     return mtsa.load(folder / "run")
 
 

@@ -127,7 +127,10 @@ def test_what_cannot_be_exported(runs, tmp_path):
         ((folder, "--out", tmp_path / "a", "--to", "onx"), "onnx"),
         ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "goes with --to onnx"),
         ((runs["translation"].run.folder, "--out", tmp_path / "a"), "a translator cannot be exported"),
-        ((runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"), "--check is for classifiers"),
+        (
+            (runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"),
+            "--check does not apply to models for tagging",
+        ),
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
         ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
         ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; name another folder"),
@@ -171,17 +174,15 @@ def test_the_viterbi_of_the_script_is_ours(runs, tmp_path):
     """The decoder in run.py, on random scores, against the decoder of the model."""
     import torch
 
-    from mtsa.inference.export import parts_of
-
     predictor = runs["tagging"]
     from importlib import resources
 
     text = resources.files("mtsa.inference").joinpath("exported/tags.py.txt").read_text(encoding="utf-8")
-    names = {"np": np, "ABOUT": parts_of(predictor).about}
+    names = {"np": np, "ABOUT": predictor.export_spec().about}
     exec(text[text.index("FIRST, AFTER") : text.index("def tag(")], names)
     generator = np.random.default_rng(0)
     for length in (1, 2, 7, 23):
-        scores = generator.normal(size=(length, len(predictor.tags))) * 3
+        scores = generator.normal(size=(length, len(predictor.labels))) * 3
         keep = torch.ones(1, length, dtype=torch.bool)
         (wanted,) = predictor.model.decoder.decode(torch.from_numpy(scores)[None].float(), keep)
-        assert names["decoded"](scores) == [predictor.tags[tag] for tag in wanted]
+        assert names["decoded"](scores) == [predictor.labels[tag] for tag in wanted]

@@ -10,12 +10,13 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
+from mtsa.inference.attention_maps import AttentionMaps, Layer
 from mtsa.inference.heat_maps import draw, shown_heads
-from mtsa.inference.looking import Layer, Look, look
 from mtsa.inference.page import write_page
 from mtsa.inference.sampling import draw_texts
 from mtsa.inference.weights import as_json, strongest
+from tests.runs import look
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
@@ -88,7 +89,7 @@ def test_a_long_sentence_is_numbered_and_listed(monkeypatch, tmp_path):
 
     words = [f"word{place}" for place in range(60)]
     weights = torch.full((1, 60, 60), 1 / 60)
-    one = Look(words, [Layer(["full"], weights, torch.full((1, 60, 2), 1 / 60))], None, "x")
+    one = AttentionMaps(words, [Layer(["full"], weights, torch.full((1, 60, 2), 1 / 60))], None, "x")
     monkeypatch.setattr(pyplot, "close", lambda figure: None)
     draw([one], tmp_path / "a.svg")
     figure = pyplot.gcf().subfigs[0]
@@ -120,7 +121,7 @@ def made(words=3):
     weights[1, 0, 1:] = torch.tensor([0.25, 0.75])
     weights[1, 1, 2] = 1.0
     source = torch.full((2, words, 4), 1 / words)
-    return Look(["a", "b", "c"], [Layer(["forward", "backward"], weights, source)], None, "x")
+    return AttentionMaps(["a", "b", "c"], [Layer(["forward", "backward"], weights, source)], None, "x")
 
 
 def test_the_strongest_pairs():
@@ -140,7 +141,7 @@ def test_heads_of_every_kind_are_shown():
 
 
 def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
-    sly = Look(["</script><b>", "a", "\u2028"], made().layers, None, "<i>x</i>")
+    sly = AttentionMaps(["</script><b>", "a", "\u2028"], made().layers, None, "<i>x</i>")
     write_page([sly], tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert "</script><b>" not in text
@@ -198,7 +199,7 @@ def test_the_command(runs, tmp_path):
     assert told["sentences"][0]["answer"].startswith("ran:")
     for arguments, message in (
         ((places["classification"], "a", "--pair", "b"), "reads single texts"),
-        ((places["classification"], "a", "--predicate", 1), "for models of semantic roles"),
+        ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
         ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
         ((places["classification"], "a b", "--features"), "goes with --json"),
         ((places["classification"], "a b", "--layer", 2), "layer 2 is not there; the model has 1"),

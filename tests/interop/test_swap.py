@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.interop import replace_self_attention
 from mtsa.models.swap import ARCHITECTURES, model_class
 from mtsa.models.swapped_attention import Swap, real_keys

@@ -5,7 +5,8 @@ import torch
 
 from mtsa.models.config import MtsaPairConfig
 from mtsa.models.grouping import best_cut, in_groups, places_filled
-from mtsa.models.pair import MtsaForSequencePairClassification, split
+from mtsa.models.hub_models import MtsaForSequencePairClassification
+from mtsa.models.pair import split
 
 
 def made(**options):

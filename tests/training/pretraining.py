@@ -5,7 +5,7 @@ from pathlib import Path
 
 import mtsa.training.pretrain as pretraining
 from mtsa.training.pretrain import Setting, pretrain
-from tests.workbench import no_bar, sentences
+from tests.workbench import sentences
 
 SETTING = Setting(layers=2, width=16, tokens=300, length=16, batch=7, steps=12, learning_rate=1e-2, warmup=2)
 _real = pretraining._config
@@ -21,7 +21,7 @@ def run(out, shared, save_every=5):
     pretraining._config = _without_dropout
     try:
         texts = [text for text, _ in sentences(300)]
-        return pretrain(texts, out, SETTING, say=lambda line: None, progress=no_bar, save_every=save_every, shared=shared)
+        return pretrain(texts, out, SETTING, save_every=save_every, shared=shared)
     finally:
         pretraining._config = _real
 

@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 
 from mtsa.models.config import MtsaTaggerConfig
-from mtsa.models.tagger import MtsaForTokenClassification
-from mtsa.training.spread import gather, rows_here, scatter, spread, take_shares, whole_state
+from mtsa.models.hub_models import MtsaForTokenClassification
+from mtsa.training.distributed import gather, rows_here, scatter, shard, take_shares, whole_state
 
 
 def main():
@@ -17,7 +17,7 @@ def main():
         id2label={0: "O", 1: "B-a", 2: "I-a"}, num_labels=3,
     )  # fmt: skip
     plain = MtsaForTokenClassification(config)
-    shared = spread(plain, torch.device("cpu"))
+    shared = shard(plain, torch.device("cpu"))
     held = sum(value.to_local().numel() for value in shared.parameters())
     everything = sum(value.numel() for value in plain.parameters())
     assert abs(held / everything - 0.5) < 0.1, (held, everything)

@@ -1,18 +1,18 @@
-"""`python -m tests.training.slowly ...`: mtsa with training steps that take their time, so that a test can kill one."""
+"""`python -m tests.training.slowly ...`: mtsa with slow training steps, so that a test can kill or stop one."""
 
 import time
 
-import mtsa.training.trainer as trainer
 from mtsa.__main__ import main
+from mtsa.training.loop import TrainingLoop
 
-_real = trainer.RecipeTrainer.compute_loss
+_step = TrainingLoop._step
 
 
-def _late(*given, **named):
+def _slow_step(*arguments):
     time.sleep(0.05)
-    return _real(*given, **named)
+    return _step(*arguments)
 
 
 if __name__ == "__main__":
-    trainer.RecipeTrainer.compute_loss = _late
+    TrainingLoop._step = _slow_step
     main()

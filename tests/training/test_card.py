@@ -6,12 +6,13 @@ import re
 import pytest
 from huggingface_hub import ModelCard
 
-from mtsa.scoring.counts import Counts
-from mtsa.scoring.regression import score_numbers
-from mtsa.scoring.roles import RoleScore
+import mtsa
+from mtsa.metrics.base import PartScore
+from mtsa.metrics.counts import Counts
+from mtsa.metrics.regression import score_numbers
+from mtsa.metrics.srl import RoleScore
 from mtsa.training.card import model_card
 from mtsa.training.recipe_files import make_recipe
-from mtsa.training.score import PartScore
 
 PIPELINES = {
     "classification": "text-classification",
@@ -52,8 +53,6 @@ def test_the_code_of_the_card_runs(runs, task, monkeypatch):
 
 def test_the_owner_may_go_on_with_the_card(runs, tmp_path):
     import shutil
-
-    import mtsa
 
     folder = shutil.copytree(runs["classification"].run.folder, tmp_path / "own")
     (folder / "README.md").write_text("mine")

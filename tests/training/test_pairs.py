@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.inference.heat_maps import draw
-from mtsa.inference.looking import look
+from mtsa.training.loop import TrainingLoop
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe
 from mtsa.training.run import padding_share, run_recipe
 from mtsa.training.split import read_split
-from mtsa.training.trainer import RecipeTrainer
-from tests.workbench import COLOURS, FRUITS, no_bar
+from tests.runs import look
+from tests.workbench import COLOURS, FRUITS, logged
 
 NAMES = {True: "same", False: "other"}
 
@@ -43,11 +43,11 @@ def write(path, rows):
 
 
 def recipe_for(train, task="pair", **training):
-    options = {"batch": 16, "epochs": 8, "learning_rate": 0.01, "patience": 0, "l2": 0.0, **training}
+    options = {"batch_size": 16, "epochs": 8, "learning_rate": 0.01, "patience": 0, "weight_decay": 0.0, **training}
     table = {
         "task": task,
         "data": {"train": str(train)},
-        "vectors": {"width": 6},
+        "vectors": {"dim": 6},
         "encoder": {"name": "mtsa", "head_dim": 5},
         "model": {"hidden": 12, "dropout": 0.0, "highway": True},
         "training": options,
@@ -56,8 +56,8 @@ def recipe_for(train, task="pair", **training):
 
 
 def run(recipe, folder):
-    said = []
-    return run_recipe(recipe, folder, say=said.append, progress=no_bar), said
+    with logged() as messages:
+        return run_recipe(recipe, folder), messages
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +131,8 @@ def test_what_is_no_pair_is_refused(trained, tmp_path):
             predictor.predict(asked)
     path = tmp_path / "lines.txt"
     path.write_text("one\ttwo\nalone\n")
-    with pytest.raises(InputError, match="line 2: a line must hold the two texts of a pair"):
-        list(predictor.stream_examples(predictor.examples(path)))
+    with pytest.raises(InputError, match="line 2: expected the two texts of a pair"):
+        list(predictor.predict_each(predictor.examples(path), {}))
     unknown = write(tmp_path / "unknown.jsonl", [("a", "b", "maybe", "1")])
     with pytest.raises(InputError, match='line 1: label "maybe" is unknown to the model, which knows other, same'):
         predictor.evaluate(unknown)
@@ -156,10 +156,10 @@ def test_similarity_is_learnt_by_squared_error(tmp_path):
         {
             "task": "similarity",
             "data": columns,
-            "vectors": {"width": 6},
+            "vectors": {"dim": 6},
             "encoder": {"name": "mtsa", "head_dim": 5},
             "model": {"hidden": 12, "dropout": 0.0},
-            "training": {"batch": 16, "epochs": 12, "learning_rate": 0.01, "patience": 0},
+            "training": {"batch_size": 16, "epochs": 12, "learning_rate": 0.01, "patience": 0},
         },
         [],
     )
@@ -171,13 +171,13 @@ def test_similarity_is_learnt_by_squared_error(tmp_path):
 
 
 def test_the_embedded_pairs_train_and_single_texts_are_told_apart(tmp_path):
-    settings = {"training.steps": 4, "training.evaluate_every": 2, "encoder.head_dim": 5, "model.hidden": 7}
+    settings = {"training.max_steps": 4, "training.eval_steps": 2, "encoder.head_dim": 5, "model.hidden": 7}
     predictor = mtsa.train("entailment.cpu", out=tmp_path / "run", settings=settings)
     assert predictor.labels == ["contradiction", "entailment", "neutral"]
     assert predictor.evaluate("corpus:entailment").figures.count == 144
-    with pytest.raises(InputError, match="holds single texts"):
+    with pytest.raises(InputError, match=r"corpus:questions .*--task classification"):
         predictor.evaluate("corpus:questions")
-    with pytest.raises(InputError, match="corpus:entailment holds pairs of texts: add --task pair"):
+    with pytest.raises(InputError, match=r"corpus:entailment .*--task pair"):
         mtsa.train(train="corpus:entailment", out=tmp_path / "other")
 
 
@@ -188,7 +188,7 @@ def test_padding_of_pairs_counts_the_groups(tmp_path):
     total = sum(len(row) for row in (*part.rows, *part.pairs))
     count = len(part)
     assert padding_share(part, batches) == pytest.approx(1 - total / (count * 2 + count * 10))
-    assert torch.equal(part.batch([1])["labels"], part.labels[1:2])
+    assert torch.equal(part.collate([1])["labels"], part.labels[1:2])
 
 
 def test_sentences_as_labels_are_noticed_though_each_stands_three_times(tmp_path):
@@ -208,7 +208,7 @@ def test_a_run_reads_its_own_layout_again(tmp_path):
     run(recipe, tmp_path / "run")
     predictor = mtsa.load(tmp_path / "run")
     assert predictor.evaluate(path).figures.count == 60
-    assert len(list(predictor.stream_examples(predictor.examples(path)))) == 60
+    assert len(list(predictor.predict_each(predictor.examples(path), {}))) == 60
     table = tmp_path / "own.csv"
     table.write_text("a,b,label\nthe red,blue,same\n")
     assert predictor.evaluate(table, text_column="a", pair_column="b").figures.count == 1
@@ -218,15 +218,15 @@ def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatc
     data = write(tmp_path / "t.jsonl", pairs(80))
     recipe = recipe_for(data, epochs=3)
     run(recipe, tmp_path / "whole")
-    save, saved = RecipeTrainer._save_checkpoint, []
+    save, saved = TrainingLoop.save, []
 
-    def stopping(self, *args):
-        save(self, *args)
-        saved.append(self.state.global_step)
+    def stopping(self):
+        save(self)
+        saved.append(self.state.step)
         if len(saved) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "again")
     run(recipe, tmp_path / "again")
@@ -240,4 +240,4 @@ def test_what_a_command_does_not_read_is_refused(trained, tmp_path):
     for arguments in ([str(path), "--pair", "x"], ["-", "--pair", "x"]):
         result = CliRunner().invoke(app, ["predict", folder, *arguments], input="a\tb\n")
         assert result.exit_code == 2
-        assert "--pair goes with a text" in result.output
+        assert "--pair is used with a text" in result.output

@@ -21,12 +21,12 @@ from mtsa.training.split import read_split
 from mtsa.training.start import make
 from tests.training import pretraining
 from tests.training.every_task import train_every
-from tests.training.test_resume import kill_after
+from tests.training.test_resume import kill_after, same
 from tests.training.test_tagging import SMALL as TAGGER
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import SMALL as TRANSLATOR
 from tests.training.test_translation import parallel
-from tests.workbench import glove, sentences, write_csv
+from tests.workbench import glove, sentences, small_recipe, write_csv
 
 pytestmark = pytest.mark.slow
 
@@ -46,38 +46,38 @@ def recipes(folder):
     vectors = glove(folder / "vectors.txt")
     sentence = {
         "data": {"train": str(write_csv(folder / "a.csv", sentences(157)))},
-        "vectors": {"file": str(vectors), "rate": 0.3},
+        "vectors": {"file": str(vectors), "lr_multiplier": 0.3},
     }
     small = {
         "encoder": {"name": "mtsa", "head_dim": 5}, "model": {"hidden": 7, "dropout": 0.0},
-        "training": {"batch": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2},
+        "training": {"batch_size": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2},
     }  # fmt: skip
     found = {"classification": make_recipe({**sentence, **small}, [])}
     found["pair"] = make_recipe(
-        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"width": 6}},
-        settings({"training.steps": 12, "training.evaluate_every": 6}),
+        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"dim": 6}},
+        settings({"training.max_steps": 12, "training.eval_steps": 6}),
     )
     found["pair_stack"] = make_recipe(  # processes whose sentences fall into one group or two call its blocks unlike often
-        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"width": 6},
+        {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"dim": 6},
          "encoder": {"name": "multihead", "heads": 2, "head_dim": 5}},
-        settings({"training.steps": 12, "training.evaluate_every": 6}),
+        settings({"training.max_steps": 12, "training.eval_steps": 6}),
     )  # fmt: skip
     flat = {
         **TAGGER,
         **STEADY,
         "training.epochs": 8,
-        "training.warmup": 1,
+        "training.warmup_steps": 1,
         "encoder.layers": 2,
         "encoder.attention_dropout": 0.0,
     }
     found["tagging"] = make(None, task="tagging", data={"train": str(tagged(folder / "t", 40))}, settings=settings(flat))
     roles = {
-        "training.steps": 6, "training.warmup": 1, "training.learning_rate": 0.05, "model.dropout": 0.0,
+        "training.max_steps": 6, "training.warmup_steps": 1, "training.learning_rate": 0.05, "model.dropout": 0.0,
         "encoder.layers": 2, "encoder.width": 24, "encoder.hidden": 24, "encoder.attention_dropout": 0.0,
     }  # fmt: skip
     found["srl"] = make("roles.cpu", settings=settings({**STEADY, **roles}))
     source, target = parallel(folder, "train", 40, 0)
-    short = {**TRANSLATOR, **STEADY, "training.epochs": 4, "training.warmup": 1, "encoder.masks": "halves"}
+    short = {**TRANSLATOR, **STEADY, "training.epochs": 4, "training.warmup_steps": 1, "encoder.masks": "halves"}
     found["translation"] = make(
         None, task="translation", data={"train": source, "train_target": target}, settings=settings(short)
     )
@@ -148,19 +148,21 @@ def test_another_number_of_processes_is_refused(trained, tmp_path):
     """The numbers of chance are those of each process: with another count the result would be another."""
     path = tmp_path / "recipe.toml"
     recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
-    path.write_text(to_toml(recipe).replace("evaluate_every = 0", "evaluate_every = 3"))
+    path.write_text(to_toml(recipe).replace("eval_steps = 0", "eval_steps = 3"))
     kill_after(path, tmp_path / "run", 3)
     alone = [*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "run")]
     done = subprocess.run(alone, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    assert "is of 1 processes, not 2; go on with as many" in done.stderr
+    assert "was written by 1 processes; resume with as many, not with 2" in done.stderr
 
 
 def test_batches_smaller_than_the_processes_are_refused(tmp_path):
     data = write_csv(tmp_path / "train.csv", sentences(9))
     path = tmp_path / "recipe.toml"
     dev = write_csv(tmp_path / "dev.csv", sentences(9))
-    path.write_text(to_toml(make_recipe({"data": {"train": str(data), "dev": str(dev)}}, settings({"training.batch": 1}))))
+    path.write_text(
+        to_toml(make_recipe({"data": {"train": str(data), "dev": str(dev)}}, settings({"training.batch_size": 1})))
+    )
     two = [*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "run")]
     done = subprocess.run(two, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
@@ -171,7 +173,7 @@ def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
     recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
     path = tmp_path / "recipe.toml"
     path.write_text(
-        to_toml(recipe).replace('spread = "ddp"', 'spread = "fsdp"').replace("evaluate_every = 0", "evaluate_every = 3")
+        to_toml(recipe).replace('distributed = "ddp"', 'distributed = "fsdp"').replace("eval_steps = 0", "eval_steps = 3")
     )
     assert "fsdp" in path.read_text()
     run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "whole")])
@@ -189,10 +191,70 @@ def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
             os.kill(one, signal.SIGKILL)
         process.wait()
     done = run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "cut")])
-    assert "going on from step" in done.stdout
+    assert "resuming from step" in done.stdout
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     for name in first:
         assert torch.equal(first[name], second[name]), name
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Recipes with dropout that evaluate once at the end, and runs of them that nobody stopped, by way to distribute."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    data = write_csv(folder / "train.csv", sentences(160))
+    found = {}
+    for way in ("ddp", "fsdp"):
+        path = folder / f"{way}.toml"
+        path.write_text(to_toml(small_recipe(data, epochs=8, eval_steps=72, distributed=way)))
+        run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(folder / way)])
+        found[way] = path, folder / way
+    return found
+
+
+def workers_of(agent):
+    """The process ids of what torchrun has started."""
+    return [int(one) for one in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("way", "number", "whom"),
+    [
+        ("ddp", signal.SIGINT, "torchrun"),
+        ("ddp", signal.SIGTERM, "torchrun"),
+        ("ddp", signal.SIGINT, "first"),
+        ("ddp", signal.SIGTERM, "last"),
+        ("fsdp", signal.SIGTERM, "torchrun"),
+        ("fsdp", signal.SIGINT, "last"),
+    ],
+)
+def test_a_stopped_run_saves_its_step_and_resumes(undisturbed, tmp_path, way, number, whom):
+    """torchrun passes a signal on to all processes; a signal to one of them stops all at the same step."""
+    recipe, whole = undisturbed[way]
+    folder = tmp_path / "run"
+    slow = [*ONE_MACHINE, "-m", "tests.training.slowly", "train", str(recipe), "--out", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        end = time.monotonic() + 120
+        while not (folder / "checkpoints").exists():
+            assert process.poll() is None, "it ended before it was stopped"
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(1.0)  # some steps of at least 0.05 s
+        workers = workers_of(process.pid)
+        assert len(workers) == 2
+        os.kill({"torchrun": process.pid, "first": workers[0], "last": workers[-1]}[whom], number)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "Stopped. Rerun the command to resume" in told
+    (saved,) = checkpoints.checkpoints(folder / "checkpoints")
+    assert 0 < checkpoints.step_of(saved) < 72
+    assert {f"rng-{rank}.safetensors" for rank in range(2)} < {file.name for file in saved.iterdir()}
+    done = run([*ONE_MACHINE, "-m", "mtsa", "train", str(recipe), "--out", str(folder)])
+    assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
+    same(whole, folder)
 
 
 def test_two_machines_give_the_weights_of_one(trained, tmp_path):

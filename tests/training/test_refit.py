@@ -8,25 +8,25 @@ import torch
 
 from mtsa.data.examples import Example
 from mtsa.training.folder import open_run
+from mtsa.training.loop import TrainingLoop
 from mtsa.training.run import run_recipe
 from mtsa.training.split import Split, read_split
-from mtsa.training.trainer import RecipeTrainer
-from tests.workbench import no_bar, sentences, small_recipe, write_csv
+from tests.workbench import logged, sentences, small_recipe, write_csv
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     data = write_csv(folder / "train.csv", sentences(160))
-    made = small_recipe(data, epochs=4, evaluate_every=5, refit=True)
+    made = small_recipe(data, epochs=4, eval_steps=5, refit=True)
     test = str(write_csv(folder / "test.csv", sentences(40, seed=5)))
     return dataclasses.replace(made, data=dataclasses.replace(made.data, test=test))
 
 
 def run(recipe, folder, **options):
-    said = []
-    outcome = run_recipe(recipe, folder, say=said.append, progress=no_bar, **options)
-    return outcome, said, json.loads((folder / "record.json").read_text())
+    with logged() as messages:
+        outcome = run_recipe(recipe, folder, **options)
+    return outcome, messages, json.loads((folder / "record.json").read_text())
 
 
 def plain(recipe):
@@ -42,7 +42,7 @@ def both(recipe, tmp_path_factory):
 def test_it_trains_for_as_many_passes_on_all_examples(both):
     (outcome, said, record), (once, _, _), _ = both
     more = round(once.best_step * 10 / 9)  # 144 examples are 9 batches, 160 are 10
-    assert said[-1] == f"once more for {more:,} steps on all 160 examples"
+    assert said[-1] == f"refit: {more:,} steps on all 160 examples"
     assert (outcome.best_step, outcome.steps) == (once.best_step, once.steps)
     assert record["refit_steps"] == more
 
@@ -73,37 +73,37 @@ def test_words_of_the_dev_part_alone_get_a_vector(recipe, tmp_path):
 
 @pytest.mark.slow
 def test_stopped_in_the_second_training_it_ends_the_same(recipe, both, tmp_path, monkeypatch):
-    saves, save = [], RecipeTrainer._save_checkpoint
+    saves, save = [], TrainingLoop.save
 
-    def stopping(self, *args):
-        save(self, *args)
+    def stopping(self):
+        save(self)
         saves.append(self.folder.name)
         if saves.count("refit") == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "run")
-    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", save)
+    monkeypatch.setattr(TrainingLoop, "save", save)
     outcome, said, _ = run(recipe, tmp_path / "run")
-    assert said[-1] == "going on from step 5"
+    assert said[-1] == "resuming from step 5"
     whole, again = open_run(both[2] / "refit").model.state_dict(), open_run(tmp_path / "run").model.state_dict()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
     assert outcome.test == both[0][0].test
 
 
 def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
-    save = RecipeTrainer._save_checkpoint
+    save = TrainingLoop.save
 
-    def stopping(self, *args):
-        save(self, *args)
+    def stopping(self):
+        save(self)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", stopping)
+    monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(plain(recipe), tmp_path / "run")
-    monkeypatch.setattr(RecipeTrainer, "_save_checkpoint", save)
-    spent = tmp_path / "run" / "checkpoints" / "checkpoint-5" / "seconds.json"
+    monkeypatch.setattr(TrainingLoop, "save", save)
+    spent = tmp_path / "run" / "checkpoints" / "checkpoint-5" / "state.json"
     told = json.loads(spent.read_text())
     assert 0 < told["seconds"] < 60
     assert told["processes"] == 1

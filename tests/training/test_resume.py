@@ -10,15 +10,15 @@ import time
 import pytest
 import torch
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import fingerprint
 from mtsa.training import checkpoints
 from mtsa.training.folder import open_run
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
-from tests.workbench import no_bar, sentences, small_recipe, write_csv
+from tests.workbench import sentences, small_recipe, write_csv
 
-STEPS = {"epochs": 6, "evaluate_every": 7, "batch": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
+STEPS = {"epochs": 6, "eval_steps": 7, "batch_size": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
 
 
 def command(recipe, folder):
@@ -66,7 +66,7 @@ def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
     assert not (tmp_path / "run" / "manifest.json").exists()
     kill_after(recipe, tmp_path / "run", 28)
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
-    assert "going on from step" in done.stdout
+    assert "resuming from step" in done.stdout
     same(undisturbed, tmp_path / "run")
 
 
@@ -147,13 +147,15 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, 
     kill_after(recipe, folder, 14)
     last = checkpoints.checkpoints(folder / "checkpoints")[-1]
     files = sorted(last.iterdir())
-    assert len(files) > 5
+    assert [file.name for file in files] == [
+        "files.json", "optimizer.safetensors", "rng-0.safetensors", "state.json", "weights.safetensors",
+    ]  # fmt: skip
     for file in files:
         kept = file.read_bytes()
         for damaged in (kept[: len(kept) // 2], b"", b"[" * 100_000, None):
             file.write_bytes(damaged) if damaged is not None else file.unlink()
             with pytest.raises(InputError, match=r"checkpoint-\d+.* is damaged.*delete"):
-                run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+                run_recipe(load_recipe(str(recipe)), folder)
         file.write_bytes(kept)
     shutil.rmtree(last)
     subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
@@ -165,14 +167,14 @@ def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
     last = checkpoints.checkpoints(folder / "checkpoints")[-1]
-    path, listed = last / "trainer_state.json", json.loads((last / "files.json").read_text())
+    path, listed = last / "state.json", json.loads((last / "files.json").read_text())
     state = json.loads(path.read_text())
-    path.write_text(json.dumps({**state, "best_global_step": 3}))  # one that is gone
+    path.write_text(json.dumps({**state, "best_step": 3}))  # one that is gone
     (last / "files.json").write_text(json.dumps({**listed, path.name: fingerprint(path)}))
     with pytest.raises(
-        InputError, match=r"checkpoint-3, with the best model so far, is damaged; delete .*run, and train anew"
+        InputError, match=r"checkpoint-3, the checkpoint of the best step, is damaged; delete .*run and train again"
     ):
-        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+        run_recipe(load_recipe(str(recipe)), folder)
 
 
 def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
@@ -181,7 +183,7 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
     (folder / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (folder / "sources.json").write_text("{}")
     with pytest.raises(InputError, match="holds a finished run"):
-        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+        run_recipe(load_recipe(str(recipe)), folder)
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
     same(folder, undisturbed)
@@ -196,13 +198,13 @@ def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):
         (folder / name).write_text("{}")
     before = sorted(folder.rglob("*"))
     with pytest.raises(InputError):
-        run_recipe(load_recipe(str(recipe)), folder, say=lambda line: None, progress=no_bar)
+        run_recipe(load_recipe(str(recipe)), folder)
     assert sorted(folder.rglob("*")) == before
     own = shutil.copytree(undisturbed, tmp_path / "run")
     (own / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (own / "checkpoints" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="holds a finished run"):
-        run_recipe(load_recipe(str(recipe)), own, say=lambda line: None, progress=no_bar)
+        run_recipe(load_recipe(str(recipe)), own)
     assert [entry.name for entry in (own / "checkpoints").iterdir()] == ["notes.txt"]
 
 

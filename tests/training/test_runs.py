@@ -8,29 +8,21 @@ import pytest
 import torch
 
 import mtsa
-from mtsa.data.source import InputError
 from mtsa.encoders import encoder_names
-from mtsa.inference.predictor import Predictor
+from mtsa.errors import InputError
+from mtsa.training.cross_validation import cross_validate, repeat
 from mtsa.training.folder import open_run
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
-from mtsa.training.several import cross_validate, repeat
 from mtsa.training.split import cut, read_split
 from tests.encoders.test_encoders import SMALL
-from tests.workbench import glove, no_bar, sentences, small_recipe, write_csv
-
-
-def quiet(line):
-    pass
-
-
-SILENT = {"say": quiet, "progress": no_bar}
+from tests.workbench import glove, sentences, small_recipe, write_csv
 
 
 def run(recipe, folder, **options):
-    return run_recipe(recipe, folder, say=quiet, progress=no_bar, **options)
+    return run_recipe(recipe, folder, **options)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,7 @@ def data(tmp_path_factory):
 def trained(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "run"
     outcome = run(small_recipe(data, epochs=12), folder)
-    return outcome, Predictor.load(folder)
+    return outcome, mtsa.load(folder)
 
 
 def test_a_small_run_learns(trained):
@@ -60,7 +52,7 @@ def test_a_small_run_learns(trained):
 def test_every_encoder_trains_saves_loads_and_predicts(name, data, tmp_path):
     recipe = small_recipe(data, {"name": name, **SMALL.get(name, {})}, epochs=1)
     outcome = run(recipe, tmp_path / "run")
-    predictor = Predictor.load(tmp_path / "run")
+    predictor = mtsa.load(tmp_path / "run")
     texts = [text for text, _ in sentences(23, seed=4)]
     together = predictor.predict(texts)
     for text, answer in zip(texts, together, strict=True):
@@ -103,13 +95,13 @@ def test_vectors_are_tuned_and_unseen_words_keep_theirs(data, tmp_path):
     assert not torch.equal(model.words.tuned[numbers["red"]], rows["red"])
     torch.testing.assert_close(model.words(torch.tensor([[numbers["violet"]]]))[0, 0], rows["violet"], rtol=0, atol=0)
     assert not model.words.frozen.requires_grad
-    first, second = Predictor.load(tmp_path / "run").predict(["a violet here", "a unheardof here"])
+    first, second = mtsa.load(tmp_path / "run").predict(["a violet here", "a unheardof here"])
     assert first.probabilities != second.probabilities
     assert any("of 22 training words are in the file" in remark for remark in prepared.remarks)
 
 
 def test_l2_is_on_weights_alone(data):
-    recipe = small_recipe(data, l2=0.5)
+    recipe = small_recipe(data, weight_decay=0.5)
     model = prepare(recipe, read_split(recipe)).model()
     optimizer = make_optimizer(model, recipe)
     decay = {id(value): group["weight_decay"] for group in optimizer.param_groups for value in group["params"]}
@@ -190,27 +182,25 @@ def test_transformers_loads_the_folder(trained):
 
 def test_folds_and_repeats(data, tmp_path):
     recipe = small_recipe(data, epochs=1)
-    summary = cross_validate(recipe, tmp_path / "folds", 3, say=quiet, progress=no_bar)
+    summary = cross_validate(recipe, tmp_path / "folds", 3)
     assert len(summary["test_accuracy"]["values"]) == 3
     counts = [
         json.loads((tmp_path / "folds" / name / "metrics.json").read_text())["test"]["count"] for name in summary["runs"]
     ]
     assert sum(counts) == 160
-    again = cross_validate(recipe, tmp_path / "folds", 3, say=quiet, progress=no_bar)  # all done: nothing is run again
+    again = cross_validate(recipe, tmp_path / "folds", 3)  # all done: nothing is run again
     assert again == summary
-    seeds = repeat(recipe, tmp_path / "seeds", 2, say=quiet, progress=no_bar)
+    seeds = repeat(recipe, tmp_path / "seeds", 2)
     assert seeds["runs"] == ["seed-0", "seed-1"]
     mean = sum(seeds["dev_accuracy"]["values"]) / 2
     assert seeds["dev_accuracy"]["mean"] == pytest.approx(mean)
     with pytest.raises(InputError, match="another recipe or other data"):
-        cross_validate(
-            dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, hidden=9)), tmp_path / "folds", 3, **SILENT
-        )
+        cross_validate(dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, hidden=9)), tmp_path / "folds", 3)
     rare = write_csv(tmp_path / "rare.csv", [*sentences(30), ("once", "rare")])
     with pytest.raises(InputError, match='class "rare" has 1 example'):
-        cross_validate(small_recipe(rare), tmp_path / "rare", 3, **SILENT)
+        cross_validate(small_recipe(rare), tmp_path / "rare", 3)
     with pytest.raises(InputError, match="too few for 99 folds"):
-        cross_validate(recipe, tmp_path / "many", 99, say=quiet, progress=no_bar)
+        cross_validate(recipe, tmp_path / "many", 99)
 
 
 def test_no_test_row_of_a_fold_is_trained_on(data, tmp_path, monkeypatch):
@@ -220,8 +210,8 @@ def test_no_test_row_of_a_fold_is_trained_on(data, tmp_path, monkeypatch):
         splits.append(split)
         run(recipe, folder, split=split)
 
-    monkeypatch.setattr("mtsa.training.several.run_recipe", watched)
-    cross_validate(small_recipe(data, {"name": "embedding"}, epochs=1), tmp_path / "f", 4, **SILENT)
+    monkeypatch.setattr("mtsa.training.cross_validation.run_recipe", watched)
+    cross_validate(small_recipe(data, {"name": "embedding"}, epochs=1), tmp_path / "f", 4)
     tests = [{example.line for example in split.test} for split in splits]
     assert sum(map(len, tests)) == len(set().union(*tests)) == 160
     for split, held in zip(splits, tests, strict=True):
@@ -275,9 +265,9 @@ def test_a_damaged_run_folder_is_refused(trained, tmp_path, fault):
     shutil.copytree(trained[0].folder, tmp_path / "run")
     spoil(tmp_path / "run")
     with pytest.raises(InputError, match=message):
-        Predictor.load(tmp_path / "run")
+        mtsa.load(tmp_path / "run")
     with pytest.raises(InputError, match="no such run folder"):
-        Predictor.load(tmp_path / "none")
+        mtsa.load(tmp_path / "none")
 
 
 def test_nothing_in_a_run_folder_is_a_pickle(trained):

@@ -1,5 +1,6 @@
 """Stops and refusals: signals, two runs in one folder, folders that cannot be written, a disk that is full."""
 
+import dataclasses
 import os
 import resource
 import signal
@@ -12,7 +13,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import locked
 from mtsa.training import checkpoints
 from mtsa.training.recipe_files import load_recipe, to_toml
@@ -20,15 +21,17 @@ from mtsa.training.run import run_recipe
 from mtsa.training.weights import written
 from tests.training.test_processes import weights
 from tests.training.test_resume import command, same
-from tests.workbench import no_bar, sentences, small_recipe, write_csv
+from tests.workbench import sentences, small_recipe, write_csv
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A recipe that evaluates once at its end, and the run of it that nobody disturbed."""
+    """A recipe that evaluates once at its end, and the run of it that nobody disturbed. It has no remarks."""
     folder = tmp_path_factory.mktemp("stops")
     recipe = folder / "recipe.toml"
-    recipe.write_text(to_toml(small_recipe(write_csv(folder / "train.csv", sentences(160)), epochs=6, evaluate_every=40)))
+    made = small_recipe(write_csv(folder / "train.csv", sentences(144)), epochs=6, eval_steps=40)
+    dev = str(write_csv(folder / "dev.csv", sentences(16, seed=3)))
+    recipe.write_text(to_toml(dataclasses.replace(made, data=dataclasses.replace(made.data, dev=dev))))
     subprocess.run(command(recipe, folder / "run"), check=True, capture_output=True, timeout=300)
     return recipe, folder / "run"
 
@@ -52,11 +55,11 @@ def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.strip() == "stopped; the same command goes on where it stopped"
+    assert told.strip() == "Stopped. Rerun the command to resume"
     (saved,) = checkpoints.checkpoints(tmp_path / "run" / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 40
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
-    assert f"going on from step {checkpoints.step_of(saved)}" in done.stdout
+    assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
     same(undisturbed, tmp_path / "run")
 
 
@@ -66,7 +69,7 @@ def test_two_runs_in_one_folder_are_refused(whole, tmp_path):
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL)
     begun(tmp_path / "run")
     with pytest.raises(InputError, match="another process is training in it"):
-        run_recipe(load_recipe(str(recipe)), tmp_path / "run", say=lambda line: None, progress=no_bar)
+        run_recipe(load_recipe(str(recipe)), tmp_path / "run")
     assert first.poll() is None, "the first run ended before the second one began"
     assert first.wait(timeout=120) == 0
     same(undisturbed, tmp_path / "run")
@@ -143,9 +146,7 @@ def test_training_elsewhere_than_in_the_main_thread(tmp_path):
 
     recipe = small_recipe(write_csv(tmp_path / "train.csv", sentences(40)), epochs=1)
     found = []
-    thread = threading.Thread(
-        target=lambda: found.append(run_recipe(recipe, tmp_path / "run", say=lambda line: None, progress=no_bar))
-    )
+    thread = threading.Thread(target=lambda: found.append(run_recipe(recipe, tmp_path / "run")))
     thread.start()
     thread.join(timeout=120)
     assert len(found) == 1
@@ -158,4 +159,4 @@ def test_a_finished_run_is_not_trained_again(whole):
     assert done.returncode == 2
     assert "holds a finished run" in done.stderr
     with pytest.raises(InputError, match="holds a finished run"):
-        run_recipe(small_recipe(undisturbed.parent / "train.csv"), undisturbed, say=lambda line: None, progress=no_bar)
+        run_recipe(small_recipe(undisturbed.parent / "train.csv"), undisturbed)

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli.app import app
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.training.folder import open_run
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from mtsa.training.streamed import StreamedPart, make_shards
+from mtsa.training.streamed import StreamedData, make_shards
 from tests.runs import QUICK
 from tests.training.test_processes import ONE_MACHINE, close, run, weights
 from tests.training.test_resume import command, kill_after
@@ -29,7 +29,7 @@ from tests.training.test_tagging import SMALL as TAGGER
 from tests.training.test_tagging import tagged
 from tests.training.test_translation import SMALL as TRANSLATOR
 from tests.training.test_translation import parallel
-from tests.workbench import no_bar, sentences, small_recipe, write_csv
+from tests.workbench import sentences, small_recipe, write_csv
 
 
 def sharded(folder, rows=157, megabytes=0.002, **training):
@@ -39,10 +39,10 @@ def sharded(folder, rows=157, megabytes=0.002, **training):
     make_shards(small_recipe(data), folder / "shards", megabytes=megabytes)
     table = {
         "data": {"train": str(folder / "shards"), "dev": str(dev)},
-        "vectors": {"width": 6},
+        "vectors": {"dim": 6},
         "encoder": {"name": "mtsa", "head_dim": 5},
         "model": {"hidden": 7, "dropout": 0.0},
-        "training": {"batch": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2, **training},
+        "training": {"batch_size": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2, **training},
     }
     return make_recipe(table, [])
 
@@ -50,7 +50,7 @@ def sharded(folder, rows=157, megabytes=0.002, **training):
 @pytest.mark.parametrize("tokens", [0, 60])
 def test_a_pass_has_every_row_once(tmp_path, tokens):
     part = prepare(recipe := sharded(tmp_path), read_split(recipe)).parts["train"]
-    assert isinstance(part, StreamedPart)
+    assert isinstance(part, StreamedData)
     assert len(part.sizes) > 2
     passes = [list(part.batches(15, tokens=tokens, least=1, seed=3, epoch=epoch)) for epoch in (0, 1)]
     for batches in passes:
@@ -73,27 +73,27 @@ def test_a_batch_is_what_its_texts_say(tmp_path):
     part, tokenizer = prepared.parts["train"], prepared.inputs.tokenizer
     examples = list(part.shards)
     for places in part.batches(15, tokens=0, least=1, seed=0, epoch=0):
-        found = part.batch(places)
+        found = part.collate(places)
         for number, place in enumerate(places):
             row = found["input_ids"][number][found["attention_mask"][number].bool()].tolist()
             assert row == tokenizer.encode(examples[place].text).ids
             assert prepared.labels[found["labels"][number]] == examples[place].label
             assert part.lengths[place] == len(row)
-        assert part.words_in(places) == int(found["attention_mask"].sum())
-        assert part.places_filled(places) == found["input_ids"].numel()
+        assert part.token_count(places) == int(found["attention_mask"].sum())
+        assert part.padded_size(places) == found["input_ids"].numel()
 
 
 def test_one_shard_is_in_memory(tmp_path):
     part = prepare(recipe := sharded(tmp_path), read_split(recipe)).parts["train"]
     for places in part.batches(15, tokens=0, least=1, seed=0, epoch=0):
-        part.batch(places)
+        part.collate(places)
         assert len(part._there) == 1
 
 
 def test_it_learns(tmp_path):
     recipe = sharded(tmp_path, 400, epochs=8, epsilon=1e-8, learning_rate=0.01)
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, hidden=40, activation="elu"))
-    outcome = run_recipe(recipe, tmp_path / "run", say=lambda line: None, progress=no_bar)
+    outcome = run_recipe(recipe, tmp_path / "run")
     assert outcome.dev.as_json()["accuracy"] > 0.9
 
 
@@ -101,7 +101,7 @@ def test_it_learns(tmp_path):
 def test_every_task_trains_from_shards(tmp_path):
     """Through the commands that users have."""
     tagger = {**TAGGER, "training.epochs": 1, "encoder.layers": 1}
-    roles = {"training.steps": 2, "encoder.layers": 1, "encoder.width": 24, "encoder.hidden": 24}
+    roles = {"training.max_steps": 2, "encoder.layers": 1, "encoder.width": 24, "encoder.hidden": 24}
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("a,b,label\n" + "".join(f"the {text},a {text},{label}\n" for text, label in sentences(40)))
     numbers = write_csv(tmp_path / "numbers.csv", [(text, len(text)) for text, _ in sentences(40)])
@@ -137,7 +137,7 @@ def test_every_task_trains_from_shards(tmp_path):
 @pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path):
     """Killed in the middle of a pass, it ends with the weights of a run that nobody disturbed."""
-    recipe = sharded(tmp_path, evaluate_every=7, epochs=3)
+    recipe = sharded(tmp_path, eval_steps=7, epochs=3)
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(recipe).replace("dropout = 0.0", "dropout = 0.2"))
     subprocess.run(command(path, tmp_path / "whole"), check=True, capture_output=True, timeout=300)
@@ -158,7 +158,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
 
 def test_other_shards_are_other_data(tmp_path):
     """An unfinished run does not go on with shards that were dealt anew."""
-    recipe = sharded(tmp_path, evaluate_every=2)
+    recipe = sharded(tmp_path, eval_steps=2)
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(recipe))
     kill_after(path, tmp_path / "cut", 2)
@@ -224,12 +224,11 @@ LIMITED = (
     + """
 from mtsa.training.run import run_recipe
 from mtsa.training.recipe_files import load_recipe
-from tests.workbench import no_bar
-import mtsa.training.prepare, mtsa.models.classifier, accelerate, transformers
+import mtsa.tasks.text, mtsa.training.prepare, mtsa.models.hub_models, transformers
 from pathlib import Path
 recipe, out = load_recipe(sys.argv[1]), Path(sys.argv[2])
 limit(120)
-run_recipe(recipe, out, say=print, progress=no_bar)
+run_recipe(recipe, out)
 """
 )
 
@@ -244,8 +243,8 @@ def test_a_file_larger_than_memory(tmp_path):
     assert dealt.returncode == 0, dealt.stderr[-2000:]
     table = {
         "data": {"train": str(tmp_path / "train.csv"), "dev": str(tmp_path / "dev.csv")},
-        "vectors": {"width": 6}, "encoder": {"name": "mtsa", "head_dim": 5}, "model": {"hidden": 7},
-        "training": {"batch": 16, "steps": 20, "evaluate_every": 10, "patience": 0},
+        "vectors": {"dim": 6}, "encoder": {"name": "mtsa", "head_dim": 5}, "model": {"hidden": 7},
+        "training": {"batch_size": 16, "max_steps": 20, "eval_steps": 10, "patience": 0},
     }  # fmt: skip
     results = {}
     for name in ("train.csv", "shards"):

@@ -8,21 +8,22 @@ import torch
 from transformers import AutoModelForTokenClassification, pipeline
 
 import mtsa
-from mtsa.data.batches import shuffled_batches
+from mtsa.data.batching import shuffled_batches
 from mtsa.data.bio import may_follow
-from mtsa.data.source import InputError
-from mtsa.inference.predictor import Predictor
+from mtsa.errors import InputError
 from mtsa.interop import sentence_transformer
 from mtsa.models.tagger import IGNORED
+from mtsa.tasks.registry import get_task
+from mtsa.training.loop import TrainingLoop
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe
 from mtsa.training.split import read_split
-from mtsa.training.trainer import RecipeTrainer
 
 NAMES, PLACES, FILLERS = ("Ada", "Bob", "Cleo"), ("Paris", "Rome", "Oslo"), ("saw", "the", "in", "now", "and", "old")
 SMALL = {
-    "encoder.layers": 1, "encoder.width": 24, "encoder.heads": 2, "encoder.hidden": 32, "vectors.width": 16,
-    "tokens.least": 1, "training.epochs": 12, "training.learning_rate": 1e-2, "training.warmup": 5, "model.dropout": 0.0,
+    "encoder.layers": 1, "encoder.width": 24, "encoder.heads": 2, "encoder.hidden": 32, "vectors.dim": 16,
+    "tokens.min_freq": 1, "training.epochs": 12, "training.learning_rate": 1e-2, "training.warmup_steps": 5,
+    "model.dropout": 0.0,
 }  # fmt: skip
 
 
@@ -74,8 +75,9 @@ def test_what_is_no_sentence_is_refused(names):
     for bad in ("a text", [["two words"]], [[3]], [None], [3]):
         with pytest.raises(InputError):
             model.predict(bad)
-    with pytest.raises(InputError, match="holds a tagger"):
-        Predictor.load(folder / "run")
+    again = mtsa.load(folder / "run")
+    assert type(again) is type(model)
+    assert again.predict(["Bob saw Rome"]) == model.predict(["Bob saw Rome"])
     with pytest.raises(InputError, match="makes no sentence vectors"):
         sentence_transformer(folder / "run")
     assert not (folder / "run" / "modules.json").exists()
@@ -100,7 +102,7 @@ def test_parts_of_speech_are_scored_word_by_word(tmp_path):
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["dev"]["accuracy"] > 0.9
     assert "f1" not in metrics["dev"]
-    assert model.tags == ["LC", "NN", "XX"]
+    assert model.labels == ["LC", "NN", "XX"]
 
 
 def test_the_embedded_roles_train_and_find_their_predicates(tmp_path):
@@ -117,9 +119,9 @@ def test_the_embedded_roles_train_and_find_their_predicates(tmp_path):
         assert frame.lemma == answer.words[frame.predicate].lower()
         assert all(0 <= span.start <= span.end < len(answer.words) for span in frame.spans)
     assert model.predict([""])[0].frames == ()
-    with pytest.raises(InputError, match="add --task srl"):
+    with pytest.raises(InputError, match=r"corpus:roles .*--task srl"):
         mtsa.train(train="corpus:roles", out=tmp_path / "other")
-    with pytest.raises(InputError, match="add --task classification"):
+    with pytest.raises(InputError, match=r"corpus:questions .*--task classification"):
         mtsa.train(task="srl", train="corpus:questions", out=tmp_path / "other")
 
 
@@ -128,12 +130,14 @@ def test_rows_of_roles():
     prepared = prepare(recipe, read_split(recipe))
     part = prepared.parts["train"]
     assert len(part) == 217 + 6  # predicates, and sentences without
-    several = next(place for place, one in enumerate(part.asked) if len(one.sentence.frames) > 1)
-    empty = next(place for place, one in enumerate(part.asked) if one.frame is None)
-    batch = part.batch([several, several + 1, empty])
-    first, second = part.asked[several].sentence.frames[:2]
+    several = next(place for place, one in enumerate(part.questions) if len(one.sentence.frames) > 1)
+    empty = next(place for place, one in enumerate(part.questions) if one.frame is None)
+    batch = part.collate([several, several + 1, empty])
+    first, second = part.questions[several].sentence.frames[:2]
     assert batch["predicates"].nonzero().tolist() == [[0, first.predicate], [1, second.predicate]]
-    assert batch["found"][0].gt(0).nonzero()[:, 0].tolist() == [one.predicate for one in part.asked[several].sentence.frames]
+    assert batch["found"][0].gt(0).nonzero()[:, 0].tolist() == [
+        one.predicate for one in part.questions[several].sentence.frames
+    ]
     assert (batch["found"][1] == IGNORED).all()  # said once for each sentence
     assert (batch["found"][2, : len(part.rows[empty])] == 0).all()
     assert (batch["labels"][2] == IGNORED).all()
@@ -148,29 +152,29 @@ def test_long_training_sentences_are_cut_and_their_late_predicates_left_out(tmp_
         (tmp_path / f"{part}.props").write_text(f"{props}\n" * 4)
         (tmp_path / f"{part}.words").write_text("a\nb\nc\n\n" * 4)
     data = {part: str(tmp_path / f"{part}.props") for part in ("train", "dev")}
-    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"longest": 2, "least": 1}}, [])
+    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"max_length": 2, "min_freq": 1}}, [])
     prepared = prepare(recipe, read_split(recipe))
     assert len(prepared.parts["train"]) == 8
     assert max(prepared.parts["train"].lengths) == 2
     assert len(prepared.parts["dev"]) == 12
     assert max(prepared.parts["dev"].lengths) == 3
-    assert "train: 4 texts cut after 2 words" in prepared.remarks
-    assert prepared.parts["train"].batch([0])["found"].tolist() == [[1, 1]]
+    assert "train: 4 texts truncated to 2 words" in prepared.remarks
+    assert prepared.parts["train"].collate([0])["found"].tolist() == [[1, 1]]
 
 
 def test_figures_of_verbs_are_those_of_verbs(tmp_path):
     from mtsa.data.frames import Frame, RoleSentence, Span
-    from mtsa.training.tag_parts import Asked, RoleAnswers, RolePart
+    from mtsa.tasks.tag_data import PredicateRow, RoleData, RolePredictions
 
     span, verb = Span(0, 0, "A0"), Span(1, 1, "V")
     frames = (Frame(1, "run", (span, verb), "VBD"), Frame(3, "plan", (Span(2, 2, "A1"), Span(3, 3, "V")), "NN"))
     sentence = RoleSentence(("he", "ran", "the", "plan"), frames, 1)
-    part = RolePart([[2, 3, 4, 5]] * 2, [Asked(sentence, frame) for frame in frames], ["O"])
-    found = part.score(RoleAnswers([frames[0], Frame(3, "plan", (), "NN")], [[1, 2], []])).as_json()
+    part = RoleData([[2, 3, 4, 5]] * 2, [PredicateRow(sentence, frame) for frame in frames], ["O"])
+    found = part.score(RolePredictions([frames[0], Frame(3, "plan", (), "NN")], [[1, 2], []])).as_json()
     assert (found["f1"], found["precision"], found["recall"], found["complete"]) == (pytest.approx(2 / 3), 1.0, 0.5, 0.5)
     assert (found["verbs"]["f1"], found["verbs"]["frames"]) == (1.0, 1)
     assert (found["predicates"]["precision"], found["predicates"]["recall"]) == (0.5, 0.5)
-    only = part.score(RoleAnswers([frames[0], None], [[1, 2], []]), [0]).as_json()
+    only = part.score(RolePredictions([frames[0], None], [[1, 2], []]), [0]).as_json()
     assert (only["frames"], only["f1"]) == (1, 1.0)
 
 
@@ -180,7 +184,7 @@ def test_repeated_sentences_are_told_row_by_row(tmp_path):
         (tmp_path / f"{part}.words").write_text(text)
         (tmp_path / f"{part}.props").write_text(props if part != "test" else "-\n\np0\t(V*)\n-\t*\n\n" + props.split("-")[0])
     data = {part: str(tmp_path / f"{part}.props") for part in ("train", "dev", "test")}
-    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"least": 1}}, [])
+    recipe = make_recipe({"task": "srl", "data": data, "tokens": {"min_freq": 1}}, [])
     prepared = prepare(recipe, read_split(recipe))
     assert prepared.repeated == [True, False, True, True]
     assert len(prepared.parts["test"]) == 4
@@ -197,19 +201,15 @@ def test_another_encoder_in_a_recipe_keeps_its_size():
 
 def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
     from mtsa.training.run import run_recipe
-    from tests.workbench import no_bar
 
-    settings = ["training.epochs=2", "encoder.layers=1", "training.evaluate_every=4"]
+    settings = ["training.epochs=2", "encoder.layers=1", "training.eval_steps=4"]
     recipe = load_recipe("roles.cpu", settings)
 
     class StopError(Exception):
         pass
 
-    def quiet(line):
-        return None
-
-    run_recipe(recipe, tmp_path / "whole", say=quiet, progress=no_bar)
-    step = RecipeTrainer.training_step
+    run_recipe(recipe, tmp_path / "whole")
+    step = TrainingLoop._step
     calls = []
 
     def dies(self, *arguments, **options):
@@ -218,13 +218,13 @@ def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
             raise StopError
         return step(self, *arguments, **options)
 
-    RecipeTrainer.training_step = dies
+    TrainingLoop._step = dies
     try:
         with pytest.raises(StopError):
-            run_recipe(recipe, tmp_path / "cut", say=quiet, progress=no_bar)
+            run_recipe(recipe, tmp_path / "cut")
     finally:
-        RecipeTrainer.training_step = step
-    run_recipe(recipe, tmp_path / "cut", say=quiet, progress=no_bar)
+        TrainingLoop._step = step
+    run_recipe(recipe, tmp_path / "cut")
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert first == second
 
@@ -254,25 +254,19 @@ def test_batches_by_words_hold_no_more_and_are_as_many_in_each_epoch():
 
 
 def test_the_rate_is_halved_where_the_recipe_says(tmp_path):
-    settings = {"steps": 6, "halve_at": [2, 4], "learning_rate": 0.8, "optimizer": "adadelta", "epsilon": 1e-6}
+    settings = {"max_steps": 6, "lr_milestones": [2, 4], "learning_rate": 0.8, "optimizer": "adadelta", "epsilon": 1e-6}
     path = tagged(tmp_path / "t.conll", 40)
     table = {
-        "task": "tagging", "data": {"train": str(path)}, "vectors": {"width": 6}, "training": settings,
+        "task": "tagging", "data": {"train": str(path)}, "vectors": {"dim": 6}, "training": settings,
         "encoder": {"name": "stacked_mtsa", "layers": 1, "width": 12, "heads": 2, "hidden": 10},
     }  # fmt: skip
     recipe = make_recipe(table, [])
     prepared = prepare(recipe, read_split(recipe))
-    trainer = RecipeTrainer(
-        prepared.model(), recipe, prepared.parts["train"], prepared.parts["dev"], known=prepared.inputs.known, folder=tmp_path
+    train, dev = prepared.parts["train"], prepared.parts["dev"]
+    loop = TrainingLoop(
+        prepared.model(), recipe, get_task(recipe.task), train, dev, known=prepared.inputs.known, folder=tmp_path
     )
     rates = []
-    step = trainer.training_step
-
-    def watched(*arguments, **options):
-        rates.append(trainer.optimizer.param_groups[0]["lr"])
-        return step(*arguments, **options)
-
-    trainer.training_step = watched
-    trainer.train()
+    loop.run(lambda step, note: rates.append(loop.optimizer.param_groups[0]["lr"]))
     assert rates == pytest.approx([0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
-    assert trainer.optimizer.defaults["eps"] == 1e-6
+    assert loop.optimizer.defaults["eps"] == 1e-6

@@ -1,31 +1,42 @@
-"""Tasks from outside: a name that is taken, a run of a task that nobody registered here, and the commands."""
+"""Tasks from outside: a name that is taken, a run of a task that is not registered here, an unknown name."""
 
-import shutil
 from unittest.mock import patch
 
 import pytest
 
 import mtsa
-from mtsa.data.source import InputError
-from mtsa.data.tasks import TASKS, Task
-from mtsa.training import prepare
-from mtsa.training.sentences import Sentences
+from mtsa.errors import InputError
+from mtsa.tasks import registry
+from mtsa.tasks.registry import get_task, register, task_names
+from mtsa.tasks.text import Classification
 from tests.runs import QUICK
 from tests.workbench import sentences, write_csv
 
 
+class Mine(Classification):
+    name = "mine"
+
+
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match='task "pair" is there already'):
-        prepare.register(Task("pair"), Sentences)
-    assert TASKS["pair"].paired
+    with pytest.raises(ValueError, match='there is already a task "classification"'):
+        register(Classification)
+
+
+def test_every_task_can_be_imported():
+    for name in task_names():
+        assert get_task(name).name == name
+
+
+def test_an_unknown_task_is_answered_with_the_nearest():
+    with pytest.raises(InputError, match=r'unknown task "tagger".*did you mean "tagging"'):
+        get_task("tagger")
 
 
 def test_a_run_of_a_task_is_opened_where_it_is_known(tmp_path):
     data = write_csv(tmp_path / "a.csv", sentences(60))
-    with patch.dict(TASKS), patch.dict(prepare._OWN):
-        prepare.register(Task("mine"), Sentences)
+    with patch.dict(registry._tasks):
+        register(Mine)
         mtsa.train(train=data, task="mine", out=tmp_path / "run", settings=QUICK)
         assert mtsa.load(tmp_path / "run").labels == ["colour", "fruit"]
-    with pytest.raises(InputError, match='task is "mine"'):
+    with pytest.raises(InputError, match='unknown task "mine"'):
         mtsa.load(tmp_path / "run")
-    shutil.rmtree(tmp_path / "run")

@@ -12,25 +12,20 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel, OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 import mtsa
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.models.pretrained import longest_text, predicts_tokens
 from mtsa.training import pretrain as pretraining
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.pretrain import Setting, pretrain
 from mtsa.training.recipe_files import load_recipe, make_recipe
+from mtsa.training.resume import sources_of
 from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from mtsa.training.unfinished import sources_of
 from tests.training.test_pairs import pairs, write
-from tests.workbench import no_bar
 
 SMALL = Setting(layers=2, width=16, tokens=300, length=64, batch=8, steps=30, learning_rate=1e-2, warmup=3)
-
-
-def quiet(line):
-    pass
 
 
 def texts(count=600):
@@ -40,7 +35,7 @@ def texts(count=600):
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt") / "model"
-    pretrain(texts(), folder, SMALL, say=quiet, progress=no_bar)
+    pretrain(texts(), folder, SMALL)
     return folder
 
 
@@ -48,11 +43,11 @@ def recipe_for(train, below, task="pair", **sections):
     table = {
         "task": task,
         "data": {"train": str(train)},
-        "tokens": {"longest": 64},
-        "pretrained": {"model": str(below), "language": 0.3, **sections.pop("pretrained", {})},
+        "tokens": {"max_length": 64},
+        "pretrained": {"model": str(below), "lm_weight": 0.3, **sections.pop("pretrained", {})},
         "encoder": {"name": "mtsa", "head_dim": 5},
         "model": {"hidden": 12, "dropout": 0.0},
-        "training": {"batch": 16, "epochs": 3, "learning_rate": 0.005, "patience": 0, **sections.pop("training", {})},
+        "training": {"batch_size": 16, "epochs": 3, "learning_rate": 0.005, "patience": 0, **sections.pop("training", {})},
     }
     return make_recipe(table, [])
 
@@ -83,7 +78,7 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
             raise KeyboardInterrupt
 
     monkeypatch.setattr(pretraining._Run, "_save", stopping)
-    options = {"say": quiet, "progress": no_bar, "save_every": 10}
+    options = {"save_every": 10}
     with pytest.raises(KeyboardInterrupt):
         pretrain(texts(), tmp_path / "model", SMALL, **options)
     with pytest.raises(InputError, match="unfinished model of other text or settings"):
@@ -97,7 +92,7 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
 
 
 def test_the_model_starts_from_the_pretrained_weights_and_all_of_them_are_trained(gpt, data):
-    recipe = recipe_for(data, gpt, pretrained={"rate": 0.1})
+    recipe = recipe_for(data, gpt, pretrained={"lr_multiplier": 0.1})
     prepared = prepare(recipe, read_split(recipe))
     model = prepared.model()
     before = load_file(gpt / "model.safetensors")
@@ -112,7 +107,7 @@ def test_the_auxiliary_loss_is_that_of_the_language_model(gpt, data):
     prepared = prepare(recipe, read_split(recipe))
     model = prepared.model().eval()
     part = prepared.parts["train"]
-    inputs = part.batch([0, 1, 2])
+    inputs = part.collate([0, 1, 2])
     joint = model(**inputs).loss
     model.config.language = 0.0
     plain = model(**inputs).loss
@@ -131,7 +126,7 @@ def test_transfer_runs_are_saved_and_opened(encoder, gpt, data, tmp_path):
     recipe = recipe_for(data, gpt)
     options = {"name": encoder, "head_dim": 5} | ({"heads": 2} if encoder == "multihead" else {})
     recipe = dataclasses.replace(recipe, encoder=options)
-    outcome = run_recipe(recipe, tmp_path / "run", say=quiet, progress=no_bar)
+    outcome = run_recipe(recipe, tmp_path / "run")
     predictor = mtsa.load(tmp_path / "run")
     asked = [(first, second) for first, second, _, _ in pairs(9, seed=3)] + [("", "plum"), ("word " * 500, "x")]
     answers = predictor.predict(asked)
@@ -163,18 +158,18 @@ def test_single_texts_and_signs_of_other_tokenisers(tmp_path, data, gpt):
     BertModel(config).save_pretrained(folder)
     signs = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **signs).save_pretrained(folder)
-    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    recipe = recipe_for(data, folder, pretrained={"lm_weight": 0.0})
     prepared = prepare(recipe, read_split(recipe))
     assert prepared.parts["train"].rows[0][0] == 2
     assert prepared.parts["train"].pairs[0][-1] == 3
     pair = prepared.inputs.tokenizer.encode("the red", "plum")
     assert pair.tokens == ["[CLS]", "the", "red", "[SEP]", "[CLS]", "plum", "[SEP]"]
     assert pair.type_ids == [0, 0, 0, 0, 1, 1, 1]
-    from mtsa.data.tokens import numbers
+    from mtsa.data.tokenization import numbers
 
     assert numbers(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
     wanted = recipe_for(data, folder)
-    with pytest.raises(InputError, match=r"is no language model of the kinds whose loss is known here"):
+    with pytest.raises(InputError, match=r"lm_weight is 0.3, but .*bert is not a GPT or GPT-2 model"):
         prepare(wanted, read_split(wanted))
 
 
@@ -182,16 +177,16 @@ def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gp
     """The weights are not here: a tiny model of the same architecture, saved as the hub has it."""
     recipe = load_recipe("snli.gpt.paper")
     assert recipe.pretrained == dataclasses.replace(
-        recipe.pretrained, model="openai-community/openai-gpt", language=0.3, rate=1.0
+        recipe.pretrained, model="openai-community/openai-gpt", lm_weight=0.3, lr_multiplier=1.0
     )
-    assert (recipe.training.schedule, recipe.training.warmup > 0) == ("linear", True)
+    assert (recipe.training.schedule, recipe.training.warmup_steps > 0) == ("linear", True)
     tokenizer = AutoTokenizer.from_pretrained(gpt)
     folder = tmp_path / "openai-gpt"
     config = OpenAIGPTConfig(vocab_size=len(tokenizer), n_positions=512, n_embd=12, n_layer=1, n_head=2)
     torch.manual_seed(0)
     OpenAIGPTLMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    small = {"pretrained.model": str(folder), "training.steps": 2, "training.evaluate_every": 1, "training.batch": 8}
+    small = {"pretrained.model": str(folder), "training.max_steps": 2, "training.eval_steps": 1, "training.batch_size": 8}
     predictor = mtsa.train(
         "snli.gpt.paper", out=tmp_path / "run", train=data, dev="", test="", settings={**small, "encoder.head_dim": 5}
     )
@@ -200,8 +195,8 @@ def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gp
 
 WRONG = {
     "no such model": ({"model": "no/such/folder"}, r"pretrained.model no/such/folder cannot be loaded"),
-    "negative": ({"model": "x", "rate": -1.0}, "pretrained.rate is -1.0; it must be at least 0"),
-    "no model": ({"language": 0.3}, "has settings, but no model"),
+    "negative": ({"model": "x", "lr_multiplier": -1.0}, "pretrained.lr_multiplier is -1.0; it must be at least 0"),
+    "no model": ({"lm_weight": 0.3}, "has settings, but no model"),
 }
 
 
@@ -219,8 +214,8 @@ def test_wrong_settings(case, data):
 
 def test_texts_longer_than_the_model_reads_are_refused_with_the_cure(data, gpt):
     recipe = recipe_for(data, gpt)
-    recipe = dataclasses.replace(recipe, tokens=dataclasses.replace(recipe.tokens, longest=512))
-    with pytest.raises(InputError, match=r"reads at most 64 tokens; add --set tokens.longest=64"):
+    recipe = dataclasses.replace(recipe, tokens=dataclasses.replace(recipe.tokens, max_length=512))
+    with pytest.raises(InputError, match=r"reads at most 64 tokens; add --set tokens.max_length=64"):
         prepare(recipe, read_split(recipe))
 
 
@@ -237,7 +232,7 @@ def test_half_precision_is_computed_in_float32_and_nothing_unread_is_kept(tmp_pa
     folder = tmp_path / "bert"
     model = bert(folder, AutoTokenizer.from_pretrained(gpt))
     model.half().save_pretrained(folder)
-    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    recipe = recipe_for(data, folder, pretrained={"lm_weight": 0.0})
     made = prepare(recipe, read_split(recipe)).model()
     assert {value.dtype for value in made.parameters()} == {torch.float32}
     assert not [name for name, _ in made.named_parameters() if "pooler" in name]  # two processes would wait for its gradient
@@ -246,7 +241,7 @@ def test_half_precision_is_computed_in_float32_and_nothing_unread_is_kept(tmp_pa
 def test_weights_that_do_not_fit_are_refused(tmp_path, data, gpt):
     folder = tmp_path / "bert"
     bert(folder, AutoTokenizer.from_pretrained(gpt))
-    recipe = recipe_for(data, folder, pretrained={"language": 0.0})
+    recipe = recipe_for(data, folder, pretrained={"lm_weight": 0.0})
     whole = (folder / "model.safetensors").read_bytes()
 
     def start():
@@ -291,7 +286,7 @@ def test_another_model_below_is_another_run(tmp_path, data, gpt):
 
 def test_a_kill_in_the_middle_of_a_save_is_no_obstacle(tmp_path):
     out = tmp_path / "model"
-    options = {"say": quiet, "progress": no_bar, "save_every": 10}
+    options = {"save_every": 10}
     (out / "checkpoints" / ".saving-10").mkdir(parents=True)
     identity = {"setting": dataclasses.asdict(SMALL), "sha256": hashlib.sha256("\0".join(texts()).encode()).hexdigest()}
     (out / "begun.json").write_text(json.dumps(identity))
@@ -308,6 +303,6 @@ def test_places_are_counted_as_the_models_count_them():
 
 
 def test_files_without_a_recipe_get_settings_for_a_pretrained_model(tmp_path, data, gpt):
-    made = make(None, task="pair", data={"train": str(data)}, settings=[f'pretrained.model="{gpt}"', "tokens.longest=64"])
-    assert (made.training.schedule, made.pretrained.rate, made.model.dropout) == ("linear", 0.1, 0.1)
-    assert made.tokens.longest == 64
+    made = make(None, task="pair", data={"train": str(data)}, settings=[f'pretrained.model="{gpt}"', "tokens.max_length=64"])
+    assert (made.training.schedule, made.pretrained.lr_multiplier, made.model.dropout) == ("linear", 0.1, 0.1)
+    assert made.tokens.max_length == 64

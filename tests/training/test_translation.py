@@ -12,10 +12,10 @@ import mtsa
 from mtsa.cli import app
 from mtsa.cli.paired import repeated
 from mtsa.data.parallel import read_parallel
-from mtsa.data.source import InputError
 from mtsa.data.subwords import END_NUMBER, joined, subword_numbers, train_subwords
+from mtsa.errors import InputError
+from mtsa.metrics.bleu import bleu_of, score_translations
 from mtsa.models.translator import IGNORED, build_translator, smoothed_loss, translate, translator_config
-from mtsa.scoring.bleu import bleu_of, score_translations
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import AUTHORS_SWAP
 from mtsa.training.recipe_files import make_recipe
@@ -32,9 +32,10 @@ WORDS = {
     "tree": "Baum",
 }
 SMALL = {
-    "tokens.subwords": 320, "translator.layers": 1, "translator.width": 32, "translator.heads": 2, "translator.hidden": 64,
-    "training.batch_tokens": 256, "training.epochs": 30, "training.warmup": 20, "training.learning_rate": 1e-2,
-    "model.dropout": 0.0, "translator.attention_dropout": 0.0, "training.evaluate_every": 60, "training.patience": 0,
+    "tokens.vocab_size": 320, "translator.layers": 1, "translator.d_model": 32, "translator.heads": 2,
+    "translator.ffn_dim": 64,
+    "training.batch_tokens": 256, "training.epochs": 30, "training.warmup_steps": 20, "training.learning_rate": 1e-2,
+    "model.dropout": 0.0, "translator.attention_dropout": 0.0, "training.eval_steps": 60, "training.patience": 0,
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_a_translator_learns_and_tells_bleu_with_its_signature(trained):
     truths = (folder / "test.de").read_text().splitlines()
     assert sacrebleu.corpus_bleu(answers, [truths]).score == pytest.approx(metrics["test"]["bleu"])
     assert model.evaluate(folder / "test.en", target=folder / "test.de").figures.bleu == pytest.approx(metrics["test"]["bleu"])
-    assert repr(model).endswith("tensorized attention in its encoder)")
+    assert repr(model).endswith("encoder mtsa, translation)")
 
 
 def test_predicting_files_keeps_every_line(trained, tmp_path):
@@ -109,7 +110,7 @@ def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
     folder, _ = trained
     model = mtsa.load(folder / "run")
     texts = (folder / "test.en").read_text().splitlines()
-    assert model.predict(texts, beam=1) == [model.predict([text], beam=1)[0] for text in texts]
+    assert model.predict(texts, num_beams=1) == [model.predict([text], num_beams=1)[0] for text in texts]
     rows, _ = subword_numbers(model.run.tokenizer, texts, 0)
     greedy = []
     for row in rows:
@@ -120,6 +121,22 @@ def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
                 break
         greedy.append([token for token in answer if token > 2])
     assert translate(model.model, rows, beam=1, penalty=0.6) == greedy
+    assert model.predict(texts, num_beams=1) == joined(model.tokenizer, greedy)
+
+
+def test_unknown_options_are_refused(trained, runs):
+    """An option that nothing reads is an error, such as `beam`, the name that `num_beams` had in version 0.2."""
+    folder, _ = trained
+    model = mtsa.load(folder / "run")
+    with pytest.raises(TypeError, match='unknown option "beam"; did you mean "num_beams"'):
+        model.predict(["red"], beam=1)
+    with pytest.raises(TypeError, match='unknown option "targets"; did you mean "target"'):
+        model.evaluate(folder / "test.en", targets=folder / "test.de")
+    for task in ("classification", "pair", "tagging", "srl"):
+        with pytest.raises(TypeError, match='unknown option "num_beams"'):
+            runs[task].predict([], num_beams=1)
+        with pytest.raises(TypeError, match='unknown option "label_colum"; did you mean "label_column"'):
+            runs[task].evaluate("a.csv", label_colum="x")
 
 
 @pytest.mark.parametrize("beam", [None, 1, 3])
@@ -167,10 +184,10 @@ def test_the_loss_is_that_of_smoothed_truth():
 
 def test_a_batch_asks_for_each_token_from_those_before_it(tmp_path):
     en, de = parallel(tmp_path, "train", 40, 0)
-    table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"subwords": 300}}
+    table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"vocab_size": 300}}
     recipe = make_recipe({**table, "encoder": {"name": "multihead"}}, [])
     part = prepare(recipe, read_split(recipe)).parts["train"]
-    batch = part.batch([0, 1])
+    batch = part.collate([0, 1])
     for row, place in enumerate((0, 1)):
         count = len(part.targets[place])
         assert batch["labels"][row, :count].tolist() == part.targets[place]
@@ -226,18 +243,24 @@ def test_empty_lines_are_left_out_and_told(tmp_path):
 
 
 WRONG = {
-    "no target": ({"data": {"train": "a.en"}}, "every file needs the file with its translations"),
+    "no target": ({"data": {"train": "a.en"}}, "every file needs a file with its translations"),
     "encoder": ({"encoder": {"name": "bilstm"}}, "the encoder of a translator is multihead or mtsa"),
     "options": ({"encoder": {"name": "multihead", "heads": 2}}, "multihead has no options here"),
     "swap": ({"encoder": {"name": "mtsa", "source": "query"}}, 'source "query" is unknown'),
     "swap key": ({"encoder": {"name": "mtsa", "head_dim": 3}}, 'has no option "head_dim"'),
     "masks": ({"encoder": {"name": "mtsa", "masks": "forward*3"}}, r"\[encoder\]"),
     "vectors": ({"vectors": {"file": "x"}}, "a translator reads subwords"),
-    "width": ({"translator": {"width": 30, "heads": 4}}, "must be even, and divisible by heads"),
-    "beam": ({"translator": {"beam": 0}}, "translator.beam is 0"),
-    "elsewhere": ({"task": "classification", "translator": {"beam": 2}}, "read by task translation alone"),
-    "targets elsewhere": ({"task": "classification", "data": {"train_target": "x"}}, "for task translation"),
-    "pooling": ({"model": {"pooling": "max"}}, "model.pooling is not read by task translation"),
+    "width": ({"translator": {"d_model": 30, "heads": 4}}, r"translator\.d_model \(30\) must be even and divisible by heads"),
+    "beam": ({"translator": {"num_beams": 0}}, "translator.num_beams is 0"),
+    "elsewhere": (
+        {"task": "classification", "translator": {"num_beams": 2}},
+        r"\[translator\] applies to task translation only",
+    ),
+    "targets elsewhere": (
+        {"task": "classification", "data": {"train_target": "x"}},
+        "translations apply to task translation only",
+    ),
+    "pooling": ({"model": {"pooling": "max"}}, "model.pooling is not used by task translation"),
 }
 
 
@@ -262,14 +285,14 @@ def test_mistakes_at_the_command_line(trained):
     folder, _ = trained
     run = str(folder / "run")
     for arguments, told in (
-        (["predict", run, "a text", "--pair", "x"], "are not for a translator"),
-        (["predict", run, "a text", "--format", "csv"], "--format is not read by a translator"),
+        (["predict", run, "a text", "--pair", "x"], "--pair does not apply to models for translation"),
+        (["predict", run, "a text", "--format", "csv"], "--format does not apply to models for translation"),
         (["evaluate", run, "--data", str(folder / "test.en")], "name the file with the translations of"),
         (
             ["evaluate", run, "--data", str(folder / "test.en"), "--picture", "a.png"],
-            "--picture is of the confusions of classes",
+            "--picture does not apply to models for translation",
         ),
-        (["predict", run, "missing.en"], "looks like a file, but there is none"),
+        (["predict", run, "missing.en"], "looks like a file name, but there is no such file"),
         (
             ["train", "--task", "translation", "--train", str(folder / "test.en"), "--out", "x"],
             "every file needs",
@@ -290,10 +313,10 @@ def test_the_papers_setups(name, steps, warmup, tokens, beta2, bias):
 
     recipe = load_recipe(name)
     training = recipe.training
-    assert (training.steps, training.warmup, training.batch_tokens, training.beta2) == (steps, warmup, tokens, beta2)
+    assert (training.max_steps, training.warmup_steps, training.batch_tokens, training.beta2) == (steps, warmup, tokens, beta2)
     assert training.learning_rate == pytest.approx(2 / (warmup * 512) ** 0.5, rel=1e-3)
     assert training.schedule == "inverse_sqrt"
-    assert (recipe.model.smoothing, recipe.translator.penalty) == (0.1, 0.6)
+    assert (recipe.model.label_smoothing, recipe.translator.length_penalty) == (0.1, 0.6)
     assert recipe.swap["source_bias"] == bias
     assert (recipe.swap["masks"], recipe.swap["pairwise"], recipe.swap["source_scale"]) == ("full", "identity", "logsigmoid")
 
@@ -310,7 +333,12 @@ def test_training_leaves_out_pairs_that_are_too_long(tmp_path):
     (tmp_path / "a.en").write_text("red dog\n" * 20 + "red " * 50 + "\nred\n")
     (tmp_path / "a.de").write_text("roter Hund\n" * 20 + "rot\n" + "rot " * 50 + "\n")
     data = {"train": str(tmp_path / "a.en"), "train_target": str(tmp_path / "a.de")}
-    table = {"task": "translation", "data": data, "tokens": {"subwords": 300, "longest": 30}, "encoder": {"name": "multihead"}}
+    table = {
+        "task": "translation",
+        "data": data,
+        "tokens": {"vocab_size": 300, "max_length": 30},
+        "encoder": {"name": "multihead"},
+    }
     recipe = make_recipe(table, [])
     split = read_split(recipe)
     part = prepare(recipe, split).parts["train"]
@@ -322,15 +350,15 @@ def test_long_lines_are_cut_and_told(trained, tmp_path):
     folder, _ = trained
     (tmp_path / "a.en").write_text("red dog\n" + "old " * 2000 + "\n")
     done = CliRunner().invoke(app, ["predict", str(folder / "run"), str(tmp_path / "a.en")])
-    assert "1 text cut after" in done.stderr
+    assert "1 text truncated to 128 subwords" in done.stderr
     (tmp_path / "a.de").write_text("a\nb\n")
     command = ["evaluate", str(folder / "run"), "--data", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
-    assert "1 text cut after" in CliRunner().invoke(app, command).stderr
+    assert "1 text truncated to 128 subwords" in CliRunner().invoke(app, command).stderr
 
 
 def test_a_batch_counts_the_longer_side(tmp_path):
     en, de = parallel(tmp_path, "train", 40, 0)
-    table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"subwords": 300}}
+    table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"vocab_size": 300}}
     part = prepare(
         make_recipe({**table, "encoder": {"name": "multihead"}}, []),
         None or read_split(make_recipe(table | {"encoder": {"name": "multihead"}}, [])),

@@ -16,14 +16,13 @@ from typer.testing import CliRunner
 import mtsa
 import mtsa.hub
 from mtsa.cli import app
+from mtsa.training.cross_validation import repeat
+from mtsa.training.optimizer import lr_factor
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import toml_value
-from mtsa.training.several import repeat
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from mtsa.training.trainer import RecipeTrainer
 from tests.training.test_translation import SMALL, parallel
-from tests.workbench import no_bar
 
 
 def small(folder, **settings):
@@ -60,25 +59,17 @@ def test_at_a_terminal_each_line_is_answered_at_once(runs):
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_with_the_root_of_the_step(tmp_path):
-    rate = {"training.schedule": "inverse_sqrt", "training.warmup": 4, "training.learning_rate": 0.01}
+    rate = {"training.schedule": "inverse_sqrt", "training.warmup_steps": 4, "training.learning_rate": 0.01}
     recipe = small(tmp_path, **rate)
-    prepared = prepare(recipe, read_split(recipe))
-    train, dev = prepared.parts["train"], prepared.parts["dev"]
-    trainer = RecipeTrainer(prepared.model(), recipe, train, dev, known=prepared.inputs.known, folder=tmp_path / "checkpoints")
-    trainer.create_optimizer_and_scheduler(100)
-    rates = []
-    for _ in range(17):
-        rates.append(trainer.optimizer.param_groups[0]["lr"])
-        trainer.optimizer.step()
-        trainer.lr_scheduler.step()
+    rates = [0.01 * lr_factor(recipe.training, step, 100) for step in range(17)]
     assert rates[:5] == pytest.approx([0.0, 0.0025, 0.005, 0.0075, 0.01])
     assert rates[9] == pytest.approx(0.01 * (4 / 9) ** 0.5)
     assert rates[16] == pytest.approx(0.005)
 
 
 def test_several_seeds_are_summed_up_by_what_the_task_follows(tmp_path):
-    recipe = small(tmp_path, **{"training.epochs": 1, "training.evaluate_every": 0})
-    summary = repeat(recipe, tmp_path / "runs", 2, say=lambda line: None, progress=no_bar)
+    recipe = small(tmp_path, **{"training.epochs": 1, "training.eval_steps": 0})
+    summary = repeat(recipe, tmp_path / "runs", 2)
     values = [json.loads((tmp_path / "runs" / f"seed-{seed}" / "metrics.json").read_text())["dev"]["bleu"] for seed in (0, 1)]
     assert summary["dev_bleu"]["values"] == values
     assert summary["dev_bleu"]["mean"] == pytest.approx(sum(values) / 2)
@@ -87,7 +78,7 @@ def test_several_seeds_are_summed_up_by_what_the_task_follows(tmp_path):
 @pytest.mark.parametrize("encoder", ["mtsa", "multihead"])
 def test_a_model_that_is_mostly_subwords_opens(tmp_path, encoder):
     """Its one table of them counts once, though the model has it under three names."""
-    narrow = {"translator.width": 8, "translator.hidden": 8, "training.steps": 2, "training.evaluate_every": 2}
+    narrow = {"translator.d_model": 8, "translator.ffn_dim": 8, "training.max_steps": 2, "training.eval_steps": 2}
     en, de = parallel(tmp_path, "train", 40, 0)
     settings = {**SMALL, **narrow}
     model = mtsa.train(task="translation", train=[en, de], encoder=encoder, out=tmp_path / "run", settings=settings)
@@ -102,8 +93,8 @@ def test_transformers_searches_as_we_do(runs):
     model = runs["translation"]
     loaded = AutoModelForSeq2SeqLM.from_pretrained(model.run.folder)
     asked = model.run.recipe.translator
-    assert loaded.generation_config.num_beams == asked.beam
-    assert loaded.generation_config.length_penalty == asked.penalty
+    assert loaded.generation_config.num_beams == asked.num_beams
+    assert loaded.generation_config.length_penalty == asked.length_penalty
     tokenizer = AutoTokenizer.from_pretrained(model.run.folder)
     found = loaded.generate(**tokenizer(["red dog"], return_tensors="pt", return_token_type_ids=False))
     assert tokenizer.decode(found[0], skip_special_tokens=True).strip() == model.predict(["red dog"])[0].strip()
@@ -127,8 +118,8 @@ def test_translations_are_written_as_the_ending_says(runs, tmp_path, ending):
 
 
 def test_what_is_left_out_or_named_twice_is_told(tmp_path):
-    recipe = small(tmp_path, **{"tokens.longest": 3})
+    recipe = small(tmp_path, **{"tokens.max_length": 3})
     (remark,) = [line for line in prepare(recipe, read_split(recipe)).remarks if line.startswith("train:")]
-    assert remark.endswith("pairs with a side of more than 3 subwords left out (tokens.longest)")
+    assert remark.endswith("pairs with a side of more than 3 subwords skipped (tokens.max_length)")
     with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is named as the text and as its translation"):
         mtsa.train(task="translation", train=[str(tmp_path / "train.en")] * 2, out=tmp_path / "run")

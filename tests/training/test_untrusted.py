@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import fingerprint
 from mtsa.training.folder import MANIFEST, open_run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,7 @@ from .lists import add_lists
 from .pretrain import pretrain
 from .score import score
 from .serve import serve
-from .shell import counter
-from .table import table
+from .shell import bar, counter, fail, refusing
 from .work import add_work
 
 app = typer.Typer(
@@ -33,7 +33,6 @@ app.command()(pretrain)
 app.command()(serve)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
-app.add_typer(table, name="table")
 app.add_typer(score, name="score")
 
 
@@ -48,8 +47,40 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    plugin: Annotated[
+        list[str] | None, typer.Option(help="Python module that registers tasks or encoders; repeatable.")
+    ] = None,
 ) -> None:
     """Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure."""
+    import sys
+
+    start_logging()
+    if plugin:
+        from mtsa.tasks.registry import load_plugin
+
+        sys.path.insert(0, "")  # a module in the current directory
+        with refusing():
+            for module in plugin:
+                load_plugin(module)
+
+
+def start_logging() -> None:
+    """Print log messages as lines, and show progress bars."""
+    from mtsa.progress import show_with
+
+    show_with(bar)
+    logger = logging.getLogger("mtsa")
+    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
+        logger.addHandler(_Echo())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+class _Echo(logging.Handler):
+    """Log messages: information on standard output; warnings and errors, with their tracebacks, on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=record.levelno > logging.INFO)
 
 
 @app.command()
@@ -67,25 +98,32 @@ def demo(
     """Train a model on an embedded corpus, compare it with two others, use it, and look inside."""
     from mtsa import demo as demonstration
 
-    from .shell import bar, refusing
-
     with refusing():
-        demonstration.show(out, typer.echo, bar)
+        demonstration.show(out, typer.echo)
 
 
-@app.command()
-def results(
-    records: Annotated[Path, typer.Option(help="Folder with the records of benchmarks and tables.")] = Path("results"),
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
-) -> None:
-    """Make docs/results.md from the records."""
-    from mtsa import results as page
+_MOVED = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
-    from .shell import refusing
 
-    with refusing():
-        page.write(records, out)
-    typer.echo(f"written: {out}")
+def _moved(name: str) -> None:
+    """A command of version 0.2 that is now `python -m reproduce NAME`, from a clone of the repository."""
+
+    def forward(context: typer.Context) -> None:
+        import importlib.util
+        import subprocess
+        import sys
+
+        sys.path.insert(0, "")
+        if importlib.util.find_spec("reproduce") is None:
+            fail(f"mtsa {name} is now python -m reproduce {name}; run it in a clone of the repository")
+        typer.echo(f"warning: mtsa {name} is now python -m reproduce {name}; the old name works until version 0.4", err=True)
+        raise typer.Exit(subprocess.run([sys.executable, "-m", "reproduce", name, *context.args], check=False).returncode)
+
+    app.command(name, hidden=True, context_settings=_MOVED)(forward)
+
+
+for _name in ("table", "results", "params"):
+    _moved(_name)
 
 
 @app.command()

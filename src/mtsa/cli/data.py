@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,6 @@ from mtsa.names import counted
 
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .shell import bar, fail, refusing
-
-if TYPE_CHECKING:
-    from mtsa.data.check import Report
-    from mtsa.data.findings import Findings
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
 
@@ -33,24 +29,15 @@ def check(
     ] = "classification",
 ) -> None:
     """What is in a file, what is wrong with it, and where."""
-    from mtsa.data.check import check as look
-    from mtsa.data.check_parallel import check_parallel
-    from mtsa.data.check_tags import check_roles, check_tagged
     from mtsa.data.examples import Layout
-    from mtsa.data.tasks import TASKS
+    from mtsa.tasks.registry import get_task
 
-    _see_count(files, task)
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with refusing():
-        report: Report | Findings
-        asked = TASKS[task]
-        if asked.translated:
-            report = check_parallel(files[0], files[1], **given(encoding=encoding))
-        elif asked.tagged:
-            report = (check_roles if asked.roles else check_tagged)(files[0], layout)
-        else:
-            report = look(files[0], layout, number=asked.numbers, paired=asked.paired)
+        kind = get_task(task)
+        kind.check_files(files)
+        report = kind.validate(files, layout)
     for line in report.lines():
         typer.echo(line)
     if report.wrong:
@@ -72,36 +59,24 @@ def shard(
     seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
 ) -> None:
     """Deal a training file that is larger than memory out into shards, to train from disk."""
+    from mtsa.tasks.registry import get_task
     from mtsa.training.start import make
     from mtsa.training.streamed import make_shards
 
     with refusing():
-        _see_count(files, task)
+        get_task(task).check_files(files)
         columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
         options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
         named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
         recipe = make(None, task=task, data={**options, **named}, seed=seed, sized=False)
-        with bar("dealing", None) as move:
-            shards, remarks = make_shards(recipe, out, megabytes=megabytes, tick=lambda count: move(count, "examples"))
+        shards, remarks = make_shards(recipe, out, megabytes=megabytes)
     for line in remarks:
         typer.echo(line)
-    asked = f"--task {task} --dev A.en A.de" if recipe.translated else f"--task {task} --dev FILE"
+    asked = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
     columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
     asked += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
     dealt = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
     typer.echo(f"{out}: {dealt}; train with: mtsa train --train {out} {asked}")
-
-
-def _see_count(files: list[Path], task: str) -> None:
-    """Stop with a sentence where a task takes more or fewer files."""
-    from mtsa.data.tasks import TASKS
-    from mtsa.names import nearest
-
-    if task not in TASKS:
-        fail(f'task "{task}" is unknown; {nearest(task, TASKS)}')
-    if len(files) != (2 if TASKS[task].translated else 1):
-        takes = "two files, such as A.en A.de" if TASKS[task].translated else "one file"
-        fail(f"{files[-1]}: task {task} takes {takes}")
 
 
 @data.command("convert")

@@ -12,8 +12,7 @@ from .options import Format
 from .shell import fail, refusing
 
 if TYPE_CHECKING:
-    from mtsa.inference.looking import Look
-    from mtsa.inference.opening import AnyPredictor
+    from mtsa.inference.attention_maps import AttentionMaps
 
 
 def explain(
@@ -36,13 +35,13 @@ def explain(
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
+    from mtsa.inference.auto import open_predictor
     from mtsa.inference.heat_maps import check_feature, draw, shown_heads
-    from mtsa.inference.looking import look, look_alone
-    from mtsa.inference.opening import open_predictor
     from mtsa.inference.page import write_page
     from mtsa.inference.sampling import draw_texts
     from mtsa.inference.weights import as_json as plain
     from mtsa.inference.weights import strongest
+    from mtsa.tasks.predictor import Question
 
     if features and not as_json:
         fail("--features goes with --json")
@@ -60,10 +59,11 @@ def explain(
             assert sample is not None
             assert data is not None
             reading = {} if format is None else {"format": format}
-            found = [look_alone(predictor, one) for one in draw_texts(predictor, data, sample, seed, **reading)]
+            found = [predictor.explain_text(one) for one in draw_texts(predictor, data, sample, seed, **reading)]
         else:
-            _check(predictor, pair, predicate)
-            found = look(predictor, text, pair, None if predicate is None else predicate - 1)
+            question = Question(text, pair, None if predicate is None else predicate - 1)
+            predictor.check_question(question)
+            found = predictor.explain(question)
         which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if which >= len(found[0].layers):
             fail(f"layer {layer} is not there; the model has {len(found[0].layers)}")
@@ -101,14 +101,5 @@ def explain(
             typer.echo(f"{times:6.2f} x  {head:24} {word} -> {other}")
 
 
-def _check(predictor: AnyPredictor, pair: str | None, predicate: int | None) -> None:
-    if predictor.run.recipe.paired and pair is None:
-        fail("this model reads pairs; give the second text with --pair")
-    if not predictor.run.recipe.paired and pair is not None:
-        fail("this model reads single texts; leave out --pair")
-    if predicate is not None and not predictor.run.recipe.roles:
-        fail("--predicate is for models of semantic roles; leave it out")
-
-
-def _said(found: list[Look], text: str | None) -> str:
+def _said(found: list[AttentionMaps], text: str | None) -> str:
     return (found[0].answer or "(no words)") if text is not None else f"{len(found)} sentences"

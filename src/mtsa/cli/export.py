@@ -21,10 +21,9 @@ def export(
     """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
     from mtsa.files import write_json
     from mtsa.inference import parity
-    from mtsa.inference.export import FILES, FORMS, parts_of, quantized, whole_folder
+    from mtsa.inference.auto import open_predictor
+    from mtsa.inference.export import FILES, FORMS, quantized, whole_folder
     from mtsa.inference.export import export as write
-    from mtsa.inference.opening import open_predictor
-    from mtsa.inference.predictor import Predictor
     from mtsa.names import nearest
 
     if to not in FORMS:
@@ -39,12 +38,12 @@ def export(
             fail("onnx needs packages that are not installed; install them with: pip install 'mtsa[export]'")
     with refusing():
         predictor = open_predictor(run)
-        parts = parts_of(predictor)
-        texts = []
+        parts = predictor.export_spec()
+        texts = None
         if check is not None:
-            if not isinstance(predictor, Predictor):
-                fail("--check is for classifiers and pair models; leave it out")
-            texts = parity.texts_of(predictor, check, most)
+            if parts.read_texts is None:
+                fail(f"--check does not apply to models for {predictor.task}; remove it")
+            texts = parts.read_texts(check, most)
         with whole_folder(out) as folder:
             write(parts, predictor, to, folder)
             report = parity.report_head(predictor, to)
@@ -52,8 +51,8 @@ def export(
             def compare(file: str, lengths: str, answers: str) -> None:
                 graph = parity.open_graph(folder, to, file)
                 report[lengths] = parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor))
-                if isinstance(predictor, Predictor) and check is not None:
-                    report[answers] = parity.on_texts(predictor, parts, graph, texts, check)
+                if texts is not None and check is not None:
+                    report[answers] = parity.on_texts(parts, graph, texts, predictor.labels, check)
 
             compare(FILES[to], "lengths", "texts")
             report["opposed gaps"] = parity.opposed_gaps(to, folder)

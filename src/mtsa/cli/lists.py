@@ -1,4 +1,4 @@
-"""`mtsa recipes`, `encoders`, `params`: what there is, and how large it is."""
+"""`mtsa recipes` and `mtsa encoders`: what is available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .shell import fail
 
 def add_lists(app: typer.Typer) -> None:
     """Put the commands into the app."""
-    for command in (recipes, encoders, params):
+    for command in (recipes, encoders):
         app.command()(command)
 
 
@@ -44,20 +44,3 @@ def encoders() -> None:
         if options:
             typer.echo(f"{'':22}{options}")
     typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
-
-
-def params(
-    task: Annotated[str, typer.Option(help="nli: the models of the paper's Tables 1 and 3.")] = "nli",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, name to count.")] = False,
-) -> None:
-    """Trained parameters of the paper's settings (300-d words), word vectors left out."""
-    from mtsa.experiments.params import nli_counts
-
-    if task != "nli":
-        fail(f'task "{task}" has no counts; it must be nli')
-    counts = nli_counts()
-    if as_json:
-        typer.echo(json.dumps(counts))
-        return
-    for name, count in counts.items():
-        typer.echo(f"{name:22}{count:>11,}  {count / 1e6:.1f} m")

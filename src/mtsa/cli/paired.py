@@ -1,4 +1,4 @@
-"""`--train A.en A.de`: two files after one option, where the task is translation."""
+"""`--train A.en A.de`: two files after one option, for tasks with two files per part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OPTIONS = ("--train", "--dev", "--test")
 
 
 class PairedFiles(TyperCommand):
-    """A command whose options --train, --dev and --test take two files each with `--task translation`."""
+    """A command whose options --train, --dev and --test take two files each, for tasks that need them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, repeated(args))
@@ -18,7 +18,7 @@ class PairedFiles(TyperCommand):
 
 def repeated(args: list[str]) -> list[str]:
     """The arguments with each second file given by an option of its own."""
-    if not any(pair in (["--task", "translation"], ["--task=translation"]) for pair in _windows(args)):
+    if _files_of(args) < 2:
         return args
     out: list[str] = []
     for place, argument in enumerate(args):
@@ -29,5 +29,11 @@ def repeated(args: list[str]) -> list[str]:
     return out
 
 
-def _windows(args: list[str]) -> list[list[str]]:
-    return [args[place : place + 2] for place in range(len(args))] + [[argument] for argument in args]
+def _files_of(args: list[str]) -> int:
+    """Files of a part, for the task that the arguments name."""
+    from mtsa.tasks.registry import get_task, task_names
+
+    name = next((argument.partition("=")[2] for argument in args if argument.startswith("--task=")), None)
+    if "--task" in args[:-1]:
+        name = args[args.index("--task") + 1]
+    return get_task(name).files if name in task_names() else 1

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import bar, refusing, stopped
+from .shell import refusing, stopped
 
 
 def pretrain(
@@ -30,7 +30,7 @@ def pretrain(
     ] = False,
 ) -> None:
     """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
-    from mtsa.data.source import InputError
+    from mtsa.errors import InputError
     from mtsa.training.pretrain import Setting
     from mtsa.training.pretrain import pretrain as run
 
@@ -43,7 +43,7 @@ def pretrain(
         )  # fmt: skip
         texts = [text for source in sources for text in _texts(source) if text]
         try:
-            run(texts, out, setting, say=typer.echo, progress=bar, shared=shared)
+            run(texts, out, setting, shared=shared)
         except KeyboardInterrupt:
             stopped()
 
@@ -51,7 +51,7 @@ def pretrain(
 def _texts(source: str) -> Iterator[str]:
     from mtsa.data import readers
     from mtsa.data.examples import Layout
-    from mtsa.data.source import lines
+    from mtsa.data.text_files import lines
 
     format, colon, name = source.partition(":")
     if not colon:

@@ -26,8 +26,8 @@ def srl(
 ) -> None:
     """Precision, recall and F1 of semantic roles, by the rules of CoNLL-2005; complete frames; each label."""
     from mtsa.data.props import read_props
-    from mtsa.data.source import at
-    from mtsa.scoring.roles import score_roles
+    from mtsa.errors import at
+    from mtsa.metrics.srl import score_roles
 
     with refusing():
         truth, found = read_props(gold, verbs=False), read_props(answers, verbs=False)

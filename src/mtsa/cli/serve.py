@@ -21,8 +21,8 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError:
         fail("the page needs packages that are not installed; install them with: pip install 'mtsa[serve]'")
-    from mtsa.explorer.serve import serve as start
-    from mtsa.explorer.served import open_models
+    from mtsa.serve.served_model import open_models
+    from mtsa.serve.server import serve as start
 
     with refusing():
-        start(open_models(runs), host, port, typer.echo)
+        start(open_models(runs), host, port)

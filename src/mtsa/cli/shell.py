@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,14 +22,27 @@ def fail(sentence: object) -> NoReturn:
 
 def stopped() -> NoReturn:
     """A signal came: what to do next, and the exit code of SIGINT."""
-    typer.echo("stopped; the same command goes on where it stopped", err=True)
+    typer.echo("Stopped. Rerun the command to resume", err=True)
     raise typer.Exit(130)
+
+
+def check_options(options: dict[str, Any], supported: Collection[str], task: str) -> None:
+    """Refuse options that a model does not support.
+
+    Raises:
+        InputError: such an option.
+    """
+    from mtsa.errors import InputError
+
+    for name in options:
+        if name not in supported:
+            raise InputError(f"--{name.replace('_', '-')} does not apply to models for {task}; remove it")
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
     """Turn bad input anywhere inside into one sentence."""
-    from mtsa.data.source import InputError
+    from mtsa.errors import InputError
 
     try:
         yield
@@ -65,19 +78,5 @@ def counter(total: int | None, note: str = "measuring") -> Iterator[Callable[[st
             nonlocal done
             done += 1
             move(done, text)
-
-        yield tick
-
-
-@contextmanager
-def adder(total: int | None, note: str) -> Iterator[Callable[[int], None]]:
-    """A bar that moves by a count."""
-    with bar(note, total) as move:
-        done = 0
-
-        def tick(count: int) -> None:
-            nonlocal done
-            done += count
-            move(done, note)
 
         yield tick

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,20 +11,15 @@ import typer
 
 from mtsa.names import counted
 
-from .answers import kept_columns, writer
-from .inputs import STDIN, check_apart, exists, looks_like_file, standard_lines
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 from .paired import PairedFiles
-from .shell import adder, bar, fail, refusing, stopped
-from .tag import tag
-from .translate import translate
+from .shell import check_options, fail, refusing, stopped
 
 if TYPE_CHECKING:
-    from mtsa.data.examples import Example
-    from mtsa.inference.predictor import Predictor
+    from mtsa.tasks.predictor import SentenceEmbedder
 
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Of a translator: translations followed at once.")]
+NumBeams = Annotated[int | None, typer.Option("--num-beams", "--beam", min=1, help="Translation: beams of the search.")]
 
 
 def add_work(app: typer.Typer) -> None:
@@ -64,9 +59,9 @@ def train(
     tensorboard: Annotated[bool, typer.Option(help="Write files for TensorBoard into the run folder.")] = False,
 ) -> None:
     """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
-    from mtsa.training.start import make, start
+    from mtsa.training.start import plan, start
 
-    data = _files(train, dev, test, translated=task == "translation")
+    data = _files(train, dev, test, task or "classification")
     data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
     data |= given(format=format, encoding=encoding, delimiter=delimiter)
     if out is None:
@@ -74,25 +69,28 @@ def train(
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
     with refusing():
-        made = make(recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or [])
+        made, split = plan(recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or [])
         try:
-            start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, say=typer.echo, progress=bar)
+            start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, split=split)
         except KeyboardInterrupt:
             stopped()
 
 
-def _files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, *, translated: bool) -> dict[str, Any]:
+def _files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, task: str) -> dict[str, Any]:
     """The files of each part, as a recipe names them."""
+    from mtsa.tasks.registry import get_task, task_names
+
     found: dict[str, Any] = {}
+    two = task in task_names() and get_task(task).files == 2
     for name, files in (("train", train), ("dev", dev), ("test", test)):
         files = files or []
-        sources = files[::2] if translated and len(files) > 1 else files
+        sources = files[::2] if two and len(files) > 1 else files
         if len(sources) > 1 and name != "test":
-            fail(f"--{name} names one file{', and one of its translations' if translated else ''}; {len(files)} are given")
+            fail(f"--{name} names one file{', and one of its translations' if two else ''}; {len(files)} are given")
         if sources:
             found[name] = sources[0]
             found |= {"tests": sources[1:]} if sources[1:] else {}
-        if translated and files[1::2]:
+        if two and files[1::2]:
             found[f"{name}_target"] = files[1]
             found |= {"tests_target": files[3::2]} if files[3::2] else {}
     return found
@@ -101,8 +99,8 @@ def _files(train: list[str] | None, dev: list[str] | None, test: list[str] | Non
 def evaluate(
     run: RunFolder,
     data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
-    target: Annotated[str | None, typer.Option(help="Of a translator: the file with the translations.")] = None,
-    beam: Beam = None,
+    target: Annotated[str | None, typer.Option(help="Translation: the file with the translations.")] = None,
+    num_beams: NumBeams = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -111,58 +109,41 @@ def evaluate(
     delimiter: Delimiter = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run folder when left out.")
+        Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run directory by default.")
     ] = None,
 ) -> None:
-    """Figures on a file with answers: accuracy or F1, a table of the classes or labels, a picture of the confusions."""
-    from mtsa.inference.confusion import draw_confusion
-    from mtsa.inference.opening import open_predictor
-    from mtsa.inference.predictor import Predictor
-    from mtsa.inference.translating import Translator
-    from mtsa.scoring.classification import ClassificationScore
+    """Metrics on a file with labels: accuracy or F1, a table of the classes or labels, a confusion matrix."""
+    from mtsa.inference.auto import open_predictor
+    from mtsa.progress import progress
 
     with refusing():
         predictor = open_predictor(run)
-        if picture is not None and not (isinstance(predictor, Predictor) and predictor.labels):
-            fail("--picture is of the confusions of classes, which this model has none of; leave it out")
-        reading = given(text_column=text_column, pair_column=pair_column, label_column=label_column, delimiter=delimiter)
-        reading |= given(format=format, encoding=encoding)
-        if isinstance(predictor, Translator):
-            reading |= given(target=target, beam=beam)
-        elif target is not None or beam is not None:
-            fail("--target and --beam are of translators; leave them out")
-        if isinstance(predictor, Predictor | Translator):
-            reading["say"] = lambda remark: typer.echo(remark, err=True)
-        with adder(None, "evaluating") as tick:
-            score = predictor.evaluate(data, tick, **reading)
-    if as_json:
-        typer.echo(json.dumps(score.as_json(), ensure_ascii=False))
-    else:
-        typer.echo(score.figures.table())
-    if isinstance(score.figures, ClassificationScore):
+        options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
+        options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
+        check_options({**options, **given(picture=picture)}, predictor.evaluate_options, predictor.task)
+        with progress("evaluating"):
+            score = predictor.evaluate(data, **options)
+        typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.figures.table())
         path = picture or run / "confusion.png"
-        try:
-            draw_confusion(score.figures, path)
-        except OSError as error:
-            fail(f"{path}: {error.strerror}; name another file with --picture")
-        if not as_json:
-            typer.echo(f"confusions: {path}")
+        drawn = predictor.draw(score, path)
+    if drawn and not as_json:
+        typer.echo(f"confusion matrix: {path}")
 
 
 def predict(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (a text on each line).')] = "-",
-    pair: Annotated[str | None, typer.Option(help="The second text, where a text of a pair is given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write: .jsonl or .csv; standard output when left out.")] = None,
+    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (one text per line).')] = "-",
+    pair: Annotated[str | None, typer.Option(help="Pairs: the second text, where the first one is given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write: .jsonl or .csv; standard output by default.")] = None,
     submission: Annotated[
-        bool, typer.Option("--submission", help="Write pairID and gold_label, as the MultiNLI test sites take them.")
+        bool, typer.Option("--submission", help="Write pairID and gold_label, the format of the MultiNLI test sites.")
     ] = False,
     keep: Annotated[
-        str | None, typer.Option(help='Columns of a table to repeat beside the answers, separated by commas, such as "id".')
+        str | None, typer.Option(help='Columns of a table to copy to the predictions, separated by commas, such as "id".')
     ] = None,
-    beam: Beam = None,
+    num_beams: NumBeams = None,
     predicates: Annotated[
-        str | None, typer.Option(help='Of roles: "given" for those in the file, or words of the text, separated by commas.')
+        str | None, typer.Option(help='Semantic roles: "given" for those in the file, or words of the text.')
     ] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
@@ -171,49 +152,32 @@ def predict(
     delimiter: Delimiter = None,
 ) -> None:
     """Labels with probabilities, numbers, tags, semantic roles or translations, for a text, a file or standard input."""
-    from mtsa.inference.opening import open_predictor
-    from mtsa.inference.predictor import Predictor
-    from mtsa.inference.translating import Translator
+    from mtsa.inference.auto import open_predictor
+    from mtsa.progress import progress
 
-    check_apart(source, out)
+    _check_apart(source, out)
     with refusing():
         predictor = open_predictor(run)
-        if keep is not None and not isinstance(predictor, Predictor):
-            fail("--keep is for classes and numbers of a table; leave it out")
-        if isinstance(predictor, Translator):
-            if pair is not None or submission or predicates is not None:
-                fail("--pair, --submission and --predicates are not for a translator; leave them out")
-            columns = given(text_column=text_column, pair_column=pair_column, format=format, delimiter=delimiter)
-            translate(predictor, source, out, beam, {**columns, **given(encoding=encoding)})
-            return
-        if beam is not None:
-            fail("--beam is of translators; leave it out")
-        if not isinstance(predictor, Predictor):
-            if pair is not None or submission or pair_column is not None or delimiter is not None:
-                fail("--pair, --pair-column, --delimiter and --submission are not for a tagger; leave them out")
-            tag(predictor, source, predicates, out, given(text_column=text_column, format=format, encoding=encoding))
-            return
-        if predicates is not None:
-            fail("--predicates is for models of semantic roles; leave it out")
-        named = {"text_column": text_column, "pair_column": pair_column}
-        reading = {**named, "format": format, "encoding": encoding, "delimiter": delimiter}
-        examples = _examples(predictor, source, pair, encoding, reading)
-        names, kept = kept_columns(predictor, source, keep, reading)
-        with adder(None, "predicting") as tick, writer(out, predictor.labels, names, submission=submission) as write:
-            count = 0
-            for example, prediction in predictor.stream_examples(examples, tick):
-                write(example, prediction, next(kept))
+        options = given(pair=pair, keep=keep, num_beams=num_beams, predicates=predicates, submission=submission or None)
+        options |= given(text_column=text_column, pair_column=pair_column, delimiter=delimiter)
+        options |= given(format=format, encoding=encoding)
+        check_options(options, predictor.predict_options, predictor.task)
+        options["source"] = source
+        count = 0
+        with progress("predicting"), predictor.writer(out, options) as write:
+            for item, prediction in predictor.predict_each(predictor.read_inputs(source, options), options):
+                write(item, prediction)
                 count += 1
         if out is not None:
-            typer.echo(f"{out}: {counted(count, 'answer')}", err=True)
-        if predictor.cut:
-            typer.echo(f"{counted(predictor.cut, 'text')} cut after {predictor.run.recipe.tokens.longest} words", err=True)
+            typer.echo(f"{out}: {counted(count, 'prediction')}", err=True)
+        for remark in predictor.remarks():
+            typer.echo(remark, err=True)
 
 
 def embed(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(help='A file, or "-" for standard input (a text on each line).')],
-    out: Annotated[Path, typer.Option(help="Where to write: .npy or .safetensors.")],
+    source: Annotated[str, typer.Argument(help='A file, or "-" for standard input (one text per line).')],
+    out: Annotated[Path, typer.Option(help="File to write: .npy or .safetensors.")],
     text_column: TextColumn = None,
     format: Format = None,
     encoding: Encoding = None,
@@ -221,62 +185,46 @@ def embed(
 ) -> None:
     """A vector of each text, in the order of the input; memory does not grow with the file."""
     from mtsa.inference.vector_files import vector_file
+    from mtsa.progress import progress
+    from mtsa.tasks.inputs import standard_lines
 
-    check_apart(source, out)
+    _check_apart(source, out)
     with refusing():
         predictor = _sentence_model(run)
         if source == "-":
             texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))
         else:
-            texts = predictor.texts(source, text_column=text_column, format=format, encoding=encoding, delimiter=delimiter)
-        if predictor.run.recipe.paired and Path(source).suffix.lower() == ".txt":
-            texts = (_without_tab(text) for text in texts)
+            options = {"text_column": text_column, "format": format, "encoding": encoding, "delimiter": delimiter}
+            texts = predictor.single_texts(source, **options)
+        if Path(source).suffix.lower() == ".txt":
+            texts = predictor.one_per_line(texts)
         count = 0
-        with adder(None, "embedding") as tick, vector_file(out, predictor.width) as write:
-            for vectors in predictor.embed_stream(texts, tick):
+        with progress("embedding"), vector_file(out, predictor.width) as write:
+            for vectors in predictor.embed_stream(texts):
                 write(vectors)
                 count += len(vectors)
     typer.echo(f"{out}: {counted(count, 'vector')} of {predictor.width}", err=True)
 
 
-def _without_tab(text: str) -> str:
-    if "\t" in text:
-        fail("a line holds two texts and a tab; mtsa embed gives a vector of one text: put each on a line of its own")
-    return text
+def _sentence_model(run: Path) -> SentenceEmbedder:
+    from mtsa.inference.auto import open_predictor
 
-
-def _sentence_model(run: Path) -> Predictor:
-    from mtsa.inference.opening import open_predictor
-    from mtsa.inference.predictor import Predictor
-
-    found = open_predictor(run)
-    if not isinstance(found, Predictor):
-        fail(f"mtsa embed is for classes and numbers of sentences; {run} holds a model for {found.run.recipe.task}")
+    found = open_predictor(run).sentence_embedder()
+    if found is None:
+        fail(f"{run}: mtsa embed applies to models of sentences and pairs only")
     return found
 
 
-def _check_pair(predictor: Predictor, pair: str | None) -> None:
-    if predictor.run.recipe.paired and pair is None:
-        fail("this model reads pairs; give the second text with --pair")
-    if not predictor.run.recipe.paired and pair is not None:
-        fail("this model reads single texts; leave out --pair")
+def _check_apart(source: str, out: Path | None) -> None:
+    """Stop where the output would replace the input."""
+    from mtsa.tasks.inputs import exists
+
+    if out is None or source == "-" or not exists(source):
+        return
+    if _with_words(Path(source)) & _with_words(out):
+        fail(f"--out {out} would replace the input; name another file")
 
 
-def _examples(
-    predictor: Predictor, source: str, pair: str | None, encoding: str | None, reading: dict[str, Any]
-) -> Iterable[Example]:
-    from mtsa.corpora import is_corpus
-    from mtsa.data.examples import Example
-    from mtsa.data.readers import ENDINGS
-
-    ending = Path(source).suffix.lower()
-    if pair is not None and (source == "-" or exists(source)):
-        fail("--pair goes with a text; a file and standard input hold both texts of a pair themselves")
-    if source == "-":
-        return (predictor.on_line(text, STDIN, number) for number, text in standard_lines(encoding or "utf-8"))
-    if source.strip() and pair is None:
-        if is_corpus(source) or ending in (*ENDINGS, ".txt") or exists(source):
-            return predictor.examples(source, **reading)
-        looks_like_file(source)
-    _check_pair(predictor, pair)
-    return [Example(source, None, 1, pair)]
+def _with_words(path: Path) -> set[Path]:
+    """A file, and the words that belong to a props file."""
+    return {path.resolve()} | ({path.with_suffix(".words").resolve()} if path.suffix == ".props" else set())

@@ -6,12 +6,17 @@ from importlib import resources
 from pathlib import Path
 
 from mtsa.data.examples import Layout
-from mtsa.data.tasks import TASKS
 from mtsa.names import nearest
 
 _PREFIX = "corpus:"
-NAMES = ("questions", "entailment", "roles", "translation")
-_PAIRS, _ROLES, _TRANSLATIONS = ("entailment",), ("roles",), ("translation",)
+_LAYOUTS = {
+    "questions": Layout(format="tsv", encoding="utf-8"),
+    "entailment": Layout(format="tsv", encoding="utf-8", pair_column="pair"),
+    "roles": Layout(format="props"),
+    "translation": Layout(format="tsv", encoding="utf-8", text_column="en", label_column="de"),
+}
+_TASKS = {"questions": "classification", "entailment": "pair", "roles": "srl", "translation": "translation"}
+NAMES = tuple(_LAYOUTS)
 
 
 def is_corpus(name: str) -> bool:
@@ -29,29 +34,22 @@ def corpus_files(name: str) -> dict[str, Path]:
     if plain not in NAMES:
         raise ValueError(f'corpus "{plain}" is unknown; {nearest(plain, NAMES)}')
     folder = Path(str(resources.files("mtsa.corpora"))) / plain
-    ending = "props" if plain in _ROLES else "tsv"
+    ending = _LAYOUTS[plain].format
     return {part: folder / f"{part}.{ending}" for part in ("train", "dev", "test")}
 
 
-def corpus_layout(name: str, task: str) -> Layout:
-    """How the files of a corpus are read: columns `label` and `text`, and `pair` where there are two texts; or props.
+def corpus_layout(name: str, task: str, corpora: tuple[str, ...]) -> Layout:
+    """How the files of a corpus are read.
+
+    Args:
+        name: `corpus:NAME`.
+        task: name of the task.
+        corpora: those that the task can be trained on.
 
     Raises:
-        ValueError: the task is none of this corpus.
+        ValueError: the corpus is for another task.
     """
     plain = name.removeprefix(_PREFIX)
-    asked = TASKS[task]
-    usual, holds, fits = "classification", "single texts", not (asked.paired or asked.tagged or asked.translated)
-    if plain in _PAIRS:
-        usual, holds, fits = "pair", "pairs of texts", asked.paired
-    elif plain in _ROLES:
-        usual, holds, fits = "srl", "semantic roles", asked.roles
-    elif plain in _TRANSLATIONS:
-        usual, holds, fits = "translation", "sentences with their translations", asked.translated
-    if not fits:
-        raise ValueError(f"{name} holds {holds}: add --task {usual}")
-    if plain in _ROLES:
-        return Layout(format="props")
-    if plain in _TRANSLATIONS:
-        return Layout(format="tsv", encoding="utf-8", text_column="en", label_column="de")
-    return Layout(format="tsv", encoding="utf-8", pair_column="pair" if plain in _PAIRS else "")
+    if plain not in corpora:
+        raise ValueError(f"{name} is not for task {task}: use --task {_TASKS[plain]}")
+    return _LAYOUTS[plain]

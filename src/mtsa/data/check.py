@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mtsa.errors import InputError
+
 from . import readers, tables
 from .examples import Layout
 from .pairs import UNDECIDED
-from .source import InputError
 
 
 @dataclass

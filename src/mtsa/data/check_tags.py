@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from mtsa.errors import InputError
+
 from .bio import INSIDE, to_spans
 from .examples import Layout
 from .findings import Findings, lengths_line, some
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .props import blocks
 from .role_files import read_roles, role_format, words_beside
-from .source import InputError
 from .tagged import BETWEEN, TaggedSentence, marks_spans, plain_spans, read_marked, stray_tags, tagged_format
 
 S = TypeVar("S", TaggedSentence, RoleSentence)

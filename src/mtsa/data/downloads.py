@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError
 from mtsa.files import fingerprint, replacing, write_json
 
 from .catalogue import Download
-from .source import InputError
 
 LOCK = "downloads.lock.json"
 _CHUNK = 1 << 20

@@ -6,6 +6,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+
+class Report(Protocol):
+    """What `mtsa data check` prints."""
+
+    wrong: list[str]  # errors: the file cannot be used as it is
+
+    def lines(self) -> list[str]:
+        """The report as text."""
 
 
 @dataclass

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mtsa.errors import at
+
 from .examples import Example
-from .source import at, lines
+from .text_files import lines
 
 _COARSE = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}

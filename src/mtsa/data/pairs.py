@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError, at
+
 from . import tables
 from .examples import Example
-from .source import InputError, at, lines
+from .text_files import lines
 
 UNDECIDED = "-"  # the gold label where the annotators did not agree
 _COLUMNS = ("sentence1", "sentence2")

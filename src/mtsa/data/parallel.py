@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from mtsa.errors import InputError, at
+
 from .examples import Example, Examples
-from .source import InputError, at, lines
+from .text_files import lines
 
 LONGEST = 10_000  # characters of a line that is trained on; a longer one is no sentence
 

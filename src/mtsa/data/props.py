@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from mtsa.errors import InputError, at
+
 from .frames import VERB, Frame, RoleSentence, Span
-from .source import InputError, at, lines
+from .text_files import lines
 
 _CELL = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
 LONGEST_SENTENCE = 10_000

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError, at
 from mtsa.names import nearest
 
 from . import official, pairs, tables
 from .examples import Example, Examples, Layout
-from .source import LONGEST, InputError, at
+from .text_files import LONGEST
 
 _LARGEST = 1e30  # of a target
 TABLES = ("csv", "tsv", "jsonl")

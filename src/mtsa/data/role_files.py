@@ -14,12 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError, at
 from mtsa.names import nearest
 
 from .frames import VERB, Frame, RoleSentence, Span
 from .json_lines import json_objects
 from .props import Block, blocks, column_spans, props_lines, read_props
-from .source import InputError, at
 
 FORMATS = ("props", "propbank", "jsonl")
 _LABEL = re.compile(r"[^()*\s]+")

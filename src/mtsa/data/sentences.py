@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtsa.errors import InputError, at
 from mtsa.names import nearest
 
 from . import role_files
@@ -13,8 +14,8 @@ from .examples import Layout
 from .json_lines import json_objects
 from .props import blocks
 from .role_files import read_roles, words_beside
-from .source import InputError, at, lines
 from .tagged import BETWEEN
+from .text_files import lines
 
 _COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 FORMATS = ("lines", "jsonl", "columns", *role_files.FORMATS)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError, at
 from mtsa.names import nearest
 
 from .json_lines import json_objects
-from .source import LONGEST, InputError, at, lines
+from .text_files import LONGEST, lines
 
 Row = dict[str, Any]
 

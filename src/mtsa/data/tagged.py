@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mtsa.errors import InputError, at
 from mtsa.names import nearest
 
 from .bio import OUTSIDE, to_spans, to_tags
 from .examples import Layout
 from .json_lines import json_objects
 from .props import blocks
-from .source import InputError, at
 
 FORMATS = ("columns", "jsonl")
 _MARKED = re.compile(r"O|[BIESLU]-\S+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtsa.files import replacing
-from mtsa.scoring.classification import ClassificationScore
+from mtsa.metrics.classification import ClassificationScore
 
 
 def draw_confusion(score: ClassificationScore, path: Path) -> None:

@@ -6,30 +6,29 @@ Letters: B batch, N tokens, C classes, T tags.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import umask, write_json, write_text
-from mtsa.models.pair import MtsaForSequencePairClassification
-from mtsa.models.tagger import MtsaForTokenClassification
 
-from .opening import AnyPredictor
-from .predictor import Predictor
-from .translating import Translator
+if TYPE_CHECKING:
+    from mtsa.tasks.encoded import EncodedData
+    from mtsa.tasks.predictor import Predictor
 
 FORMS = ("onnx", "torch")
 FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
@@ -58,59 +57,51 @@ def MODEL(*arrays):
 
 
 class Whole(nn.Module):
-    """A model from word numbers to probabilities: the form that is exported.
+    """A model from token ids to probabilities: the form that is exported.
 
     Args:
-        model: a classifier, a pair model or a tagger, in eval mode.
-        inputs: the names by which it takes what it is given, in order.
+        model: the model, in eval mode.
+        inputs: the names of its arguments, in order.
+        softmax: whether its logits become probabilities.
     """
 
-    def __init__(self, model: nn.Module, inputs: tuple[str, ...]) -> None:
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], softmax: bool) -> None:
         super().__init__()
-        self.model, self.inputs = model, inputs
+        self.model, self.inputs, self.softmax = model, inputs, softmax
 
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
         out = self.model(**dict(zip(self.inputs, given, strict=True)))
-        scores = out.logits
-        found = scores if scores.shape[-1] == 1 and scores.dim() == 2 else scores.softmax(-1)  # regression gives its number
-        predicates = getattr(out, "found", None)
+        found = out.logits.softmax(-1) if self.softmax else out.logits
+        predicates = out.get("found")
         return (found,) if predicates is None else (found, predicates.sigmoid())
 
 
 @dataclass(frozen=True)
-class Parts:
+class CheckTexts:
+    """Texts that a model and its export are compared on (`mtsa export --check`)."""
+
+    data: EncodedData
+    labels: list[str]  # of each text, as the file has them; empty where it has none
+
+
+@dataclass(frozen=True)
+class ExportSpec:
     """What an export is made of."""
 
-    whole: Whole
+    model: Any
+    inputs: tuple[str, ...]  # names of the model's arguments
     outputs: tuple[str, ...]
     about: dict[str, Any]  # what the script beside the graph reads
-    script: str
+    script: str  # template of that script
+    max_length: int = 0  # tokens to which the exported tokenizer truncates; 0: none
+    softmax: bool = True  # whether logits become probabilities
+    read_texts: Callable[[str, int], CheckTexts] | None = None  # reads so many texts of a file for `--check`; None: it cannot
 
-
-def parts_of(predictor: AnyPredictor) -> Parts:
-    """What is exported of a run.
-
-    Raises:
-        InputError: a translator, which is a loop and no graph.
-    """
-    if isinstance(predictor, Translator):
-        raise InputError("a translator cannot be exported as one graph; classifiers, pair models and taggers can")
-    model: Any = predictor.model
-    model.eval()
-    recipe = predictor.run.recipe
-    about: dict[str, Any] = {"task": recipe.task, "labels": predictor.run.labels}
-    if isinstance(predictor, Predictor):
-        inputs: tuple[str, ...] = ("input_ids", "attention_mask")
-        if isinstance(model, MtsaForSequencePairClassification):
-            inputs += ("pair_ids", "pair_mask")
-        about |= {"paired": recipe.paired, "inputs": list(inputs)}
-        return Parts(Whole(model, inputs), ("probabilities" if about["labels"] else "numbers",), about, "sentences.py")
-    assert isinstance(model, MtsaForTokenClassification)
-    inputs = ("input_ids", "attention_mask", *(["predicates"] if recipe.roles else []))
-    first, after = model.decoder.allowed()
-    about |= {"roles": recipe.roles, "inputs": list(inputs), "first": first, "after": after}
-    outputs = ("probabilities", *(["predicate_probabilities"] if model.finder is not None else []))
-    return Parts(Whole(model, inputs), outputs, about, "tags.py")
+    @functools.cached_property
+    def whole(self) -> Whole:
+        """The model from token ids to probabilities."""
+        self.model.eval()
+        return Whole(self.model, self.inputs, self.softmax)
 
 
 @contextlib.contextmanager
@@ -138,7 +129,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def export(parts: Parts, predictor: AnyPredictor, form: str, folder: Path) -> None:
+def export(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> None:
     """Write an export: the graph, the tokeniser, what the labels are called, and a script that runs it.
 
     Args:
@@ -158,8 +149,8 @@ def export(parts: Parts, predictor: AnyPredictor, form: str, folder: Path) -> No
     else:
         torch.export.save(program, folder / FILES[form])
     tokenizer = Tokenizer.from_str(predictor.run.tokenizer.to_str())
-    if parts.script == "sentences.py" and predictor.run.recipe.tokens.longest:
-        tokenizer.enable_truncation(predictor.run.recipe.tokens.longest)
+    if parts.max_length:
+        tokenizer.enable_truncation(parts.max_length)
     write_text(folder / "tokenizer.json", tokenizer.to_str())
     write_json(folder / "about.json", parts.about)
     script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
@@ -168,7 +159,7 @@ def export(parts: Parts, predictor: AnyPredictor, form: str, folder: Path) -> No
 
 
 @torch.no_grad()
-def traced(parts: Parts) -> ExportedProgram:
+def traced(parts: ExportSpec) -> ExportedProgram:
     """The graph, for every batch size and length."""
     batch = Dim("batch", min=1, max=_MOST)
     lengths = {"input_ids": Dim("length", min=1, max=_MOST), "pair_ids": Dim("pair_length", min=1, max=_MOST)}

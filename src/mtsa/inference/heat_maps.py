@@ -12,11 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import replacing
 
+from .attention_maps import AttentionMaps, Layer
 from .fonts import families
-from .looking import Layer, Look
 from .weights import times_even
 
 ENDINGS = (".png", ".svg")
@@ -24,12 +24,12 @@ _WIDEST = 40  # words that a map shows with their names; more get numbers
 _LINE = 15  # of these, words in a line of the list
 
 
-def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> str:
+def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> str:
     """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
 
     With a feature, the weights of a head are those of that feature alone. Returns the characters that no font here has.
 
-    A cell of a head shows a weight against the even share of its row: 1 where a word looks at all words it may look at alike.
+    A cell of a head shows a weight against the even share of its row: 1 where a word maps at all words it may look at alike.
 
     Raises:
         InputError: an ending that cannot be drawn, or a layer or feature that is not there.
@@ -41,23 +41,23 @@ def draw(looks: Sequence[Look], path: Path, *, layer: int = -1, most: int = 4, f
 
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html for a page")
-    count = len(looks[0].layers)
+    count = len(maps[0].layers)
     if not -count <= layer < count:
         raise InputError(f"layer {layer + 1} is not there; the model has {count}")
-    check_feature(looks[0].layers[layer], feature)
-    heads = shown_heads(looks[0].layers[layer].heads, most)
-    sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in looks]
+    check_feature(maps[0].layers[layer], feature)
+    heads = shown_heads(maps[0].layers[layer].heads, most)
+    sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in maps]
     width = max(sizes) * (len(heads) + 1) + 0.8
-    names, missing = families([*(word for one in looks for word in one.words), *(one.answer for one in looks)])
+    names, missing = families([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
     options: Any = {
         "font.family": names,
         "svg.fonttype": "none" if missing else "path",
     }  # as text, the reader's fonts may have them
     with matplotlib.rc_context(options), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the caller says so, once
-        figure = pyplot.figure(figsize=(width, sum(sizes) + 2.6 * len(looks)), layout="constrained")
-        parts = figure.subfigures(len(looks), 1, squeeze=False, height_ratios=[size + 2.6 for size in sizes])[:, 0]
-        for part, one, size in zip(parts, looks, sizes, strict=True):
+        figure = pyplot.figure(figsize=(width, sum(sizes) + 2.6 * len(maps)), layout="constrained")
+        parts = figure.subfigures(len(maps), 1, squeeze=False, height_ratios=[size + 2.6 for size in sizes])[:, 0]
+        for part, one, size in zip(parts, maps, sizes, strict=True):
             _sentence(part, one, layer, heads, size, feature)
         with replacing(path) as partial:
             figure.savefig(partial, dpi=120, format=path.suffix.lower()[1:])
@@ -89,7 +89,7 @@ def check_feature(layer: Layer, feature: int | None) -> None:
         raise InputError(f"feature {feature + 1} is not there; a head of this layer has {count}")
 
 
-def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float, feature: int | None) -> None:
+def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
     found = one.layers[layer]
     rows = 1 if one.pooling is None else 2
     grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
@@ -107,7 +107,7 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float,
         axes.set_title(f"head {head + 1}: {found.heads[head]}{told}", fontsize=9)
         if column == 0:
             axes.set_ylabel("this word ...", fontsize=8)
-        axes.set_xlabel("... looks at", fontsize=8)
+        axes.set_xlabel("... maps at", fontsize=8)
         drawn.append(axes)
     figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
@@ -123,7 +123,7 @@ def _sentence(figure: Any, one: Look, layer: int, heads: list[int], size: float,
     figure.suptitle(_title(one, layer), fontsize=10, parse_math=False)
 
 
-def _title(one: Look, layer: int) -> str:
+def _title(one: AttentionMaps, layer: int) -> str:
     """What the model said, which layer it is, and, where the axes have numbers, the words to them."""
     count = len(one.layers)
     which = "" if count == 1 else f"layer {layer % count + 1} of {count}"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from mtsa.files import write_text
 
-from .looking import Look
+from .attention_maps import AttentionMaps
 from .weights import as_json
 
 
-def write_page(looks: Sequence[Look], path: Path) -> None:
+def write_page(maps: Sequence[AttentionMaps], path: Path) -> None:
     """Write the page."""
-    write_text(path, page(looks))
+    write_text(path, page(maps))
 
 
-def page(looks: Sequence[Look]) -> str:
+def page(maps: Sequence[AttentionMaps]) -> str:
     """The page as text; what the model read and said stands in it as data, never as markup."""
-    data = json.dumps({"sentences": [as_json(one, features=True) for one in looks]}, ensure_ascii=False)
+    data = json.dumps({"sentences": [as_json(one, features=True) for one in maps]}, ensure_ascii=False)
     safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return filled(_part("look.html")).replace("__DATA__", safe)
 

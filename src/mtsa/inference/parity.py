@@ -16,16 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from mtsa.data import readers
-from mtsa.data.batches import sorted_batches, tensors
-from mtsa.data.examples import Example
-from mtsa.data.source import InputError
+from mtsa.data.batching import sorted_batches
 from mtsa.machine import circumstances
 from mtsa.nn.functional import tensorized_attention
+from mtsa.tasks.predictor import Predictor
 
-from .export import FILES, Parts, silence
-from .opening import AnyPredictor
-from .predictor import Predictor
+from .export import FILES, CheckTexts, ExportSpec, silence
 
 LENGTHS = (1, 31, 32, 33, 200, 512)
 MOST_APART = 1e-4  # of two probabilities
@@ -51,7 +47,7 @@ def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
     return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
 
 
-def by_length(parts: Parts, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
+def by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
     """The largest difference at each length, alone and among shorter sentences.
 
     Args:
@@ -133,59 +129,41 @@ def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
     return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
 
 
-def on_texts(predictor: Predictor, parts: Parts, graph: Graph, examples: Sequence[Example], data: str) -> dict[str, Any]:
+def on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence[str], data: str) -> dict[str, Any]:
     """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
 
     Args:
-        predictor: the model.
-        parts: what was exported of it.
+        parts: what was exported.
         graph: its export.
-        examples: the texts, with their labels where they have some.
+        texts: the texts, with their labels where they have some.
+        names: the names of the classes; empty where the model predicts numbers.
         data: the file they are of.
     """
-    asked: list[Any] = [one.text if one.pair is None else (one.text, one.pair) for one in examples]
-    part = predictor.part(asked)
-    lengths = [max(map(len, both)) for both in zip(part.rows, part.pairs or part.rows, strict=True)]
-    report: dict[str, Any] = {"data": Path(data).name, "texts": len(examples)}
+    count = len(texts.data)
+    report: dict[str, Any] = {"data": Path(data).name, "texts": count}
     eager = lambda *arrays: [out.numpy() for out in parts.whole(*map(torch.from_numpy, arrays))]  # noqa: E731
     answers: dict[str, np.ndarray[Any, Any]] = {}
     for way, tokens, limit in (("batches", 4096, 64), ("one at a time", 0, 1)):
-        batches = list(sorted_batches(lengths, tokens=tokens or 10**9, most=limit))
-        fed = [_fed(part.rows, part.pairs, batch) for batch in batches]
+        batches = list(sorted_batches(texts.data.lengths, tokens=tokens or 10**9, most=limit))
+        fed = [_fed(parts, texts, batch) for batch in batches]
         seconds = {"model": math.inf, "export": math.inf}
         for _ in range(3):
             for name, call in (("model", eager), ("export", graph)):
-                answers[name], spent = _timed(call, fed, batches, len(examples))
+                answers[name], spent = _timed(call, fed, batches, count)
                 seconds[name] = min(seconds[name], spent)
         report[way] = {**seconds, "ratio": seconds["model"] / seconds["export"]}
     report["apart"] = float(np.abs(answers["model"] - answers["export"]).max())
-    if predictor.labels:
+    if names:
         report["same labels"] = int((answers["model"].argmax(1) == answers["export"].argmax(1)).sum())
-        known = [predictor.labels.index(one.label) if one.label in predictor.labels else -1 for one in examples]
-        if all(label >= 0 for label in known):
+        if texts.labels and set(texts.labels) <= set(names):
+            known = [names.index(label) for label in texts.labels]
             report["accuracy"] = {name: float((found.argmax(1) == known).mean()) for name, found in answers.items()}
     return report
 
 
-def texts_of(predictor: Predictor, data: str, most: int) -> list[Example]:
-    """The first texts of a file, with their labels where there are some.
-
-    Raises:
-        InputError: bad data.
-    """
-    path, layout = predictor.source(data)
-    try:
-        found = readers.read(path, layout, number=not predictor.labels, paired=predictor.run.recipe.paired).items
-    except InputError:
-        found = list(predictor.examples(data))
-    if not found:
-        raise InputError(f"{data} holds no texts")
-    return found[:most]
-
-
-def _fed(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None, batch: Sequence[int]) -> list[Any]:
-    inputs = tensors([rows[number] for number in batch], None if pairs is None else [pairs[number] for number in batch])
-    return [value.numpy() for value in inputs.values()]
+def _fed(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:
+    inputs = texts.data.collate(batch)
+    return [inputs[name].numpy() for name in parts.inputs]
 
 
 @torch.inference_mode()
@@ -199,7 +177,7 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
     return answers, spent
 
 
-def report_head(predictor: AnyPredictor, form: str) -> dict[str, Any]:
+def report_head(predictor: Predictor, form: str) -> dict[str, Any]:
     """What was exported, and where it was measured."""
     recipe = predictor.run.recipe
     return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import replacing
 
 _ROOM = 192  # bytes of header; a multiple of 64, as both formats like it

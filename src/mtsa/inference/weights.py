@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from .looking import Look
+from .attention_maps import AttentionMaps
 
 
-def as_json(one: Look, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
+def as_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
     """A look as plain values.
 
     Args:
@@ -41,7 +41,9 @@ def times_even(weights: Tensor) -> Tensor:
     return weights * (weights > 0).sum(-1, keepdim=True)
 
 
-def strongest(one: Look, count: int, *, layer: int = -1, feature: int | None = None) -> list[tuple[float, str, str, str]]:
+def strongest(
+    one: AttentionMaps, count: int, *, layer: int = -1, feature: int | None = None
+) -> list[tuple[float, str, str, str]]:
     """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
     found = one.layers[layer]
     relative = times_even(found.pairs(feature))

@@ -9,10 +9,10 @@ from typing import Any
 from sentence_transformers.base.modules import InputModule
 from torch import Tensor
 
-from mtsa.data import tokens
-from mtsa.data.batches import tensors
-from mtsa.data.source import InputError
-from mtsa.models.sentence import SentenceModel
+from mtsa.data import tokenization
+from mtsa.data.batching import tensors
+from mtsa.errors import InputError
+from mtsa.models.sentence import SentenceNetwork
 from mtsa.training.folder import copy_run, open_run
 
 
@@ -29,18 +29,20 @@ class SentenceModule(InputModule):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.run = open_run(folder)
-        if not isinstance(self.run.model, SentenceModel):
+        if not isinstance(self.run.model, SentenceNetwork):
             raise InputError(f"{folder} holds a tagger, which makes no sentence vectors")
-        self.model: SentenceModel = self.run.model
+        self.model: SentenceNetwork = self.run.model
         self.tokenizer = self.run.tokenizer
-        self.max_seq_length = self.run.recipe.tokens.longest or None
+        self.max_seq_length = self.run.recipe.tokens.max_length or None
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **unused: Any) -> dict[str, Tensor]:
         """Texts as padded word numbers."""
         for text in inputs:
             if not isinstance(text, str):
                 raise InputError(f"{text!r:.60} is a {type(text).__name__}; a sentence vector is made of a text")
-        rows, _ = tokens.numbers(self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0)
+        rows, _ = tokenization.numbers(
+            self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0
+        )
         return tensors(rows)
 
     def forward(self, features: dict[str, Any], **unused: Any) -> dict[str, Any]:

@@ -7,39 +7,35 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.batching import sorted_batches, tensors
+from mtsa.progress import advance
 
-from .sentence import SentenceModel
+from .sentence import SentenceNetwork
 
 TOKENS, MOST = 4096, 256  # padded words and sentences of a batch
 
 Rows = Sequence[Sequence[int]]
-Tick = Callable[[int], None]
 
 
-def silent(count: int) -> None:
-    """Hears how many were done, and says nothing."""
-
-
-def answers(model: SentenceModel, rows: Rows, pairs: Rows | None = None, tick: Tick = silent) -> Tensor:
-    """Scores [len(rows), C] of sentences given as word numbers, or of pairs with `pairs`; `tick` hears how many were done."""
+def answers(model: SentenceNetwork, rows: Rows, pairs: Rows | None = None) -> Tensor:
+    """Scores [len(rows), C] of sentences given as word numbers, or of pairs with `pairs`."""
     out = torch.zeros(len(rows), model.config.num_labels or 1)
-    return _fill(out, model, rows, pairs, lambda inputs: model(**inputs).logits, tick)
+    return _fill(out, model, rows, pairs, lambda inputs: model(**inputs).logits)
 
 
-def sentence_vectors(model: SentenceModel, rows: Rows, tick: Tick = silent) -> Tensor:
-    """The vector [len(rows), D] of each sentence given as word numbers; `tick` hears how many were done."""
+def sentence_vectors(model: SentenceNetwork, rows: Rows) -> Tensor:
+    """The vector [len(rows), D] of each sentence given as word numbers."""
     out = torch.zeros(len(rows), model.encoder.out_dim)
 
     def read(inputs: dict[str, Tensor]) -> Tensor:
         return model.sentences(inputs["input_ids"], inputs["attention_mask"].bool()).vectors
 
-    return _fill(out, model, rows, None, read, tick)
+    return _fill(out, model, rows, None, read)
 
 
 @torch.no_grad()
 def _fill(
-    out: Tensor, model: SentenceModel, rows: Rows, pairs: Rows | None, call: Callable[[dict[str, Tensor]], Tensor], tick: Tick
+    out: Tensor, model: SentenceNetwork, rows: Rows, pairs: Rows | None, call: Callable[[dict[str, Tensor]], Tensor]
 ) -> Tensor:
     training = model.training
     model.eval()
@@ -47,6 +43,6 @@ def _fill(
     for batch in sorted_batches(lengths, tokens=TOKENS, most=MOST):
         inputs = tensors([rows[number] for number in batch], None if pairs is None else [pairs[number] for number in batch])
         out[batch] = call({name: value.to(model.device) for name, value in inputs.items()}).float().cpu()
-        tick(len(batch))
+        advance(len(batch))
     model.train(training)
     return out

@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
-from transformers.modeling_outputs import SequenceClassifierOutput
 
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .config import MtsaConfig
 from .context import real
-from .sentence import SentenceModel, shared_options
+from .sentence import SentenceNetwork, shared_options
 
 
 class ClassifierHead(nn.Module):
@@ -32,13 +30,12 @@ class ClassifierHead(nn.Module):
         return out
 
 
-class MtsaForSequenceClassification(SentenceModel):
+class SentenceClassifier(SentenceNetwork):
     """A sentence classifier over any registered encoder; with one label it is a regression model."""
 
-    def __init__(self, config: MtsaConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.head = ClassifierHead(self.encoder.out_dim, config.hidden, config.num_labels or 1, **shared_options(config))
-        self.post_init()
 
     def forward(
         self,
@@ -47,7 +44,7 @@ class MtsaForSequenceClassification(SentenceModel):
         labels: Tensor | None = None,
         return_dict: bool | None = None,
         **unused: Any,
-    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
+    ) -> Any:
         """Scores [B, C] of each sentence, and the mean loss where labels are given.
 
         Args:

@@ -5,42 +5,53 @@ Letters: B batch, N tokens, E width of the word vectors, C width of the context.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from mtsa.encoders import build_encoder, find_encoder
 
-from .config import ContextConfig
-from .pretrained import PretrainedVectors
+from .network_config import Output
 from .words import WordVectors
 
 
-class ContextModel(PreTrainedModel):
+class ContextNetwork(nn.Module):
     """Word vectors, or a pretrained model in their place, under a context encoder.
 
+    The classes of `hub_models.py` derive from such a network and from `PreTrainedModel`, and set `hub`.
+
     Args:
-        config: what to build.
+        config: what to build: a configuration of `transformers`, or a `NetworkConfig`.
         extra: width of what a model puts beside each word vector.
     """
 
-    config_class: type[ContextConfig] = ContextConfig
-    base_model_prefix = "mtsa"
-    main_input_name = "input_ids"
+    hub: ClassVar[bool] = False
 
-    def __init__(self, config: ContextConfig, extra: int = 0) -> None:
-        super().__init__(config)
-        self.words: WordVectors | PretrainedVectors
+    def __init__(self, config: Any, extra: int = 0) -> None:
+        if self.hub:
+            super().__init__(config)
+        else:
+            super().__init__()
+            self.config = config
+        self.words: Any
         if config.pretrained is None:
             tuned, frozen = config.words
             self.words = WordVectors(tuned, frozen, config.width)
         else:
+            from .pretrained import PretrainedVectors
+
             self.words = PretrainedVectors(config.pretrained)
         self.encoder = build_encoder(config.encoder, config.width + extra, **_with_dropout(config))
 
-    def _init_weights(self, module: nn.Module) -> None:
-        """Every layer starts as it was built; nothing is drawn again."""
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def make_output(self, **values: Any) -> Any:
+        """The output of a call, from its parts."""
+        return Output(values)
 
 
 def real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -48,8 +59,9 @@ def real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     return input_ids.ne(0) if attention_mask is None else attention_mask.bool()
 
 
-def _with_dropout(config: ContextConfig) -> dict[str, Any]:
+def _with_dropout(config: Any) -> dict[str, Any]:
     """The encoder's options; its dropout and activation are the model's unless it has its own."""
     known = find_encoder(config.encoder).options
     shared = {"activation": config.activation, "dropout": config.dropout}
-    return {name: value for name, value in shared.items() if name in known} | config.encoder_options
+    options: dict[str, Any] = config.encoder_options
+    return {name: value for name, value in shared.items() if name in known} | options

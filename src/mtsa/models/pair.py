@@ -9,15 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_outputs import SequenceClassifierOutput
 
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .config import MtsaPairConfig
 from .context import real
 from .grouping import in_groups, stacked
-from .sentence import SentenceModel, Sentences, shared_options
+from .sentence import SentenceNetwork, Sentences, shared_options
 
 
 class Highway(nn.Module):
@@ -49,16 +47,13 @@ class PairHead(nn.Module):
         return out
 
 
-class MtsaForSequencePairClassification(SentenceModel):
+class PairClassifier(SentenceNetwork):
     """Two tied encoders and a head that compares what they give; with one label it is a regression model."""
 
-    config_class = MtsaPairConfig
-
-    def __init__(self, config: MtsaPairConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
         sizes = (self.encoder.out_dim, config.hidden, config.num_labels or 1)
         self.head = PairHead(*sizes, highway=config.highway, **shared_options(config))
-        self.post_init()
 
     def forward(
         self,
@@ -70,7 +65,7 @@ class MtsaForSequencePairClassification(SentenceModel):
         labels: Tensor | None = None,
         return_dict: bool | None = None,
         **unused: Any,
-    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
+    ) -> Any:
         """Scores [B, C] of each pair, and the mean loss where labels are given.
 
         Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from transformers.utils import logging
-
 
 def quiet() -> None:
     """Turn its remarks and progress bars off."""
+    from transformers.utils import logging
+
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -10,12 +10,9 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.modeling_outputs import SequenceClassifierOutput
 
-from .config import MtsaConfig
-from .context import ContextModel
+from .context import ContextNetwork
 from .pooling import build_pooling
-from .pretrained import PretrainedVectors
 
 
 @dataclass(frozen=True)
@@ -26,12 +23,10 @@ class Sentences:
     language: Tensor | None = None  # of a language model below: the sum of its losses, and over how many tokens, [2]
 
 
-class SentenceModel(ContextModel):
-    """The common part of the models; with one label a model predicts a number."""
+class SentenceNetwork(ContextNetwork):
+    """The common part of the networks; with one label a network predicts a number."""
 
-    config_class: type[MtsaConfig] = MtsaConfig
-
-    def __init__(self, config: MtsaConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
@@ -41,12 +36,10 @@ class SentenceModel(ContextModel):
         With `language`, the loss of the language model below comes along.
         """
         x = self.words(ids, keep)  # [B, N, E]
-        lost = self.words.language_loss(x, ids, keep) if language and isinstance(self.words, PretrainedVectors) else None
+        lost = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
         return Sentences(self.pool(self.encoder(x, keep), keep), lost)
 
-    def answer(
-        self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None
-    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
+    def answer(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
         """The output that `transformers` expects, from the scores [B, classes] of a head."""
         loss = None if labels is None else self._loss(raw, labels)
         if loss is not None and language is not None:
@@ -57,7 +50,7 @@ class SentenceModel(ContextModel):
             logits = raw * deviation + mean  # on the scale of the training data
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+        return self.make_output(loss=loss, logits=logits)
 
     def _loss(self, raw: Tensor, labels: Tensor) -> Tensor:
         if raw.shape[1] > 1:
@@ -66,6 +59,6 @@ class SentenceModel(ContextModel):
         return F.mse_loss(raw[:, 0], ((labels - mean) / deviation).to(raw.dtype))
 
 
-def shared_options(config: MtsaConfig) -> dict[str, Any]:
+def shared_options(config: Any) -> dict[str, Any]:
     """What pooling and head take from the configuration."""
     return {"activation": config.activation, "dropout": config.dropout}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 
 from .swapped_attention import SourceScores, Swap, SwappedAttention
 

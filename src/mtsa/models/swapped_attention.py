@@ -137,6 +137,11 @@ class SwappedAttention(nn.Module):
             weights = self._token_weights(q, k, v, s, keep)
         return out.transpose(1, 2).flatten(2), weights
 
+    @property
+    def head_masks(self) -> tuple[Any, ...]:
+        """The mask of each head."""
+        return tuple(self.swap.rules(self.source.score.weight.shape[0]))
+
     def weights_of(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
         q, k, v = self.project(x)

@@ -7,26 +7,27 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.batching import sorted_batches, tensors
 from mtsa.data.bio import BEGIN
 from mtsa.data.frames import VERB
+from mtsa.progress import advance
 
-from .answers import MOST, TOKENS, Rows, Tick, silent
-from .tagger import MtsaForTokenClassification
+from .answers import MOST, TOKENS, Rows
+from .tagger import Tagger
 
 _SURE = 1000.0  # more than any difference of scores
 
 
 def tag_rows(
-    model: MtsaForTokenClassification, rows: Rows, predicates: Sequence[int | None] | None = None, tick: Tick = silent
+    model: Tagger, rows: Rows, predicates: Sequence[int | None] | None = None, *, count: bool = True
 ) -> list[list[int]]:
-    """The best allowed row of tag numbers for each sentence given as word numbers; `tick` hears how many were done.
+    """The best allowed row of tag numbers for each sentence given as word numbers.
 
     Args:
         model: the tagger.
         rows: numbers of the words of each.
         predicates: the place of the predicate that is asked about in each; None for a tagger without.
-        tick: hears how many were done.
+        count: whether to report progress.
     """
 
     names: list[str] = model.config.tags
@@ -40,10 +41,10 @@ def tag_rows(
             logits[..., verb] += _SURE * inputs["predicates"]  # the word that is asked about is the verb
         return model.decoder.decode(logits, inputs["attention_mask"].bool())
 
-    return _in_batches(model, rows, read, tick)
+    return _in_batches(model, rows, read, count=count)
 
 
-def find_predicates(model: MtsaForTokenClassification, rows: Rows, tick: Tick = silent) -> list[list[int]]:
+def find_predicates(model: Tagger, rows: Rows) -> list[list[int]]:
     """The places of the predicates in each sentence, as the model's finder sees them."""
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
@@ -51,7 +52,7 @@ def find_predicates(model: MtsaForTokenClassification, rows: Rows, tick: Tick = 
         found = (model.predicate_scores(inputs["input_ids"], keep) > 0) & keep
         return [row.nonzero()[:, 0].tolist() for row in found]
 
-    return _in_batches(model, rows, read, tick)
+    return _in_batches(model, rows, read, count=False)
 
 
 def flags(places: Sequence[int | None], like: Tensor) -> Tensor:
@@ -65,10 +66,11 @@ def flags(places: Sequence[int | None], like: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _in_batches(
-    model: MtsaForTokenClassification,
+    model: Tagger,
     rows: Rows,
     read: Callable[[list[int], dict[str, Tensor]], list[list[int]]],
-    tick: Tick,
+    *,
+    count: bool,
 ) -> list[list[int]]:
     training = model.training
     model.eval()
@@ -78,6 +80,7 @@ def _in_batches(
         answers = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
         for number, answer in zip(batch, answers, strict=True):
             found[number] = answer
-        tick(len(batch))
+        if count:
+            advance(len(batch))
     model.train(training)
     return found

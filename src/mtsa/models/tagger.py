@@ -9,30 +9,20 @@ Letters: B batch, N words, E width of the word vectors, F width of the flag, T t
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.modeling_outputs import TokenClassifierOutput
 
 from mtsa.data.bio import is_bio, may_follow
 from mtsa.encoders.contract import Dense
 from mtsa.encoders.convolutional import MultiCnnEncoder
 
-from .config import MtsaTaggerConfig
-from .context import ContextModel, real
+from .context import ContextNetwork, real
 from .decoding import Decoder
 
 IGNORED = -100  # a place without a truth to learn from
-
-
-@dataclass
-class TaggerOutput(TokenClassifierOutput):
-    """Scores of the tags, and of each word being a predicate."""
-
-    found: Tensor | None = None  # [B, N]
 
 
 class Finder(nn.Module):
@@ -54,24 +44,21 @@ class Finder(nn.Module):
         return scores[..., 0]
 
 
-class MtsaForTokenClassification(ContextModel):
+class Tagger(ContextNetwork):
     """A tagger over any registered encoder; with a flag it labels the roles of one predicate."""
 
-    config_class: type[MtsaTaggerConfig] = MtsaTaggerConfig
-
-    def __init__(self, config: MtsaTaggerConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config, extra=config.flag)
         self.flags = nn.Embedding(2, config.flag) if config.flag else None
         if self.flags is not None:
             nn.init.normal_(self.flags.weight, std=config.flag**-0.5)
         self.finder = Finder(config.width, config.finder, dropout=config.dropout) if config.finder else None
         self.tags = Dense(self.encoder.out_dim, len(config.tags), dropout=config.dropout)
-        self.post_init()
 
     @functools.cached_property
     def decoder(self) -> Decoder:
         """Finds the best row of tags; made when it is first asked, as loading builds models without numbers."""
-        names = self.config.tags
+        names: list[str] = self.config.tags
         return Decoder(names, may_follow if is_bio(names) else lambda before, after: True)
 
     def forward(
@@ -83,7 +70,7 @@ class MtsaForTokenClassification(ContextModel):
         found: Tensor | None = None,
         return_dict: bool | None = None,
         **unused: Any,
-    ) -> TaggerOutput | tuple[Tensor, ...]:
+    ) -> Any:
         """Scores [B, N, T] of the tags, and the mean loss over the words whose tag is given.
 
         Args:
@@ -107,7 +94,7 @@ class MtsaForTokenClassification(ContextModel):
             loss = loss + _finding_loss(scores, found)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return TaggerOutput(loss=loss, logits=logits, found=scores)
+        return self.make_output(loss=loss, logits=logits, found=scores)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy; the smoothed part goes to the other tags in equal shares."""

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from mtsa.data.batches import sorted_batches, tensors
+from mtsa.data.batching import sorted_batches, tensors
 from mtsa.data.subwords import BEGIN_NUMBER, END_NUMBER, PAD_NUMBER
+from mtsa.progress import advance
 
-from .answers import Rows, Tick, silent
+from .answers import Rows
 from .swap import config_class, model_class, swap_attention
 
 _PLACES, _MOST = 2048, 128  # padded tokens and sentences that are translated together
@@ -114,9 +115,7 @@ def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def translate(
-    model: M2M100ForConditionalGeneration, rows: Rows, *, beam: int, penalty: float, tick: Tick = silent
-) -> list[list[int]]:
+def translate(model: M2M100ForConditionalGeneration, rows: Rows, *, beam: int, penalty: float) -> list[list[int]]:
     """The translation of each sentence given as subword numbers, in order; batches of like length.
 
     A translation has at most twice as many subwords as the sentence, whose length is rounded up to a multiple of 16, and 10
@@ -127,7 +126,6 @@ def translate(
         rows: numbers of the subwords of each.
         beam: how many translations are followed at once; 1 is greedy.
         penalty: exponent of the length that the score of a whole translation is divided by.
-        tick: hears how many were done.
     """
     training = model.training
     model.eval()
@@ -139,7 +137,7 @@ def translate(
         out: Tensor = generate(**{name: value.to(model.device) for name, value in inputs.items()}, generation_config=how)
         for number, row in zip(batch, out.tolist(), strict=True):
             found[number] = [token for token in row if token not in (PAD_NUMBER, END_NUMBER, BEGIN_NUMBER)]
-        tick(len(batch))
+        advance(len(batch))
     model.train(training)
     return found
 

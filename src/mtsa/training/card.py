@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCardData
+from mtsa.metrics.base import PartScore
+from mtsa.tasks.registry import get_task
 
 from .recipe import Recipe
-from .score import PartScore
 
 CARD = "README.md"
 
@@ -24,15 +24,17 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         scores: its figures on each part of the data, "dev" and those of tests.
         record: the run's circumstances.
     """
-    title = _plain(name) or "model"
+    from huggingface_hub import EvalResult, ModelCardData
+
+    task, title = get_task(recipe.task), _plain(name) or "model"
     data = ModelCardData(
         library_name="mtsa",
-        pipeline_tag=_pipeline(recipe),
+        pipeline_tag=task.pipeline_tag,
         tags=["mtsa", "tensorized-self-attention", recipe.task, f"encoder:{recipe.encoder['name']}"],
         model_name=title,
         eval_results=[
             EvalResult(
-                task_type=_pipeline(recipe),
+                task_type=task.pipeline_tag,
                 dataset_type=_dataset(recipe, part),
                 dataset_name=_plain(part.partition(":")[2]) or _dataset(recipe, part),
                 dataset_config=_plain(part.partition(":")[2]) or None,
@@ -56,7 +58,10 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "## Use",
         "",
         "```python",
-        *_use(recipe, title),
+        "import mtsa",
+        "",
+        f"model = mtsa.load({title!r})  # the folder",
+        f"answer = model.predict([{task.example_call()}])[0]",
         "```",
         "",
         "`transformers` loads the folder after `import mtsa.hub`.",
@@ -76,19 +81,10 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "## Limits",
         "",
-        f"Texts are cut after {recipe.tokens.longest:,} tokens. " * bool(recipe.tokens.longest)
+        f"Texts are cut after {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
         + "It knows the language and the kind of text that it was trained on; nothing else was measured.",
     ]
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
-
-
-def _pipeline(recipe: Recipe) -> str:
-    """What hubs call such a task."""
-    if recipe.translated:
-        return "translation"
-    if recipe.tagged:
-        return "token-classification"
-    return "sentence-similarity" if recipe.paired and recipe.regression else "text-classification"
 
 
 def _dataset(recipe: Recipe, part: str) -> str:
@@ -104,8 +100,3 @@ def _listed(labels: list[str]) -> str:
     return ", ".join(f"`{_plain(label)}`" for label in labels[:30]) + (
         f" and {len(labels) - 30} more" if len(labels) > 30 else ""
     )
-
-
-def _use(recipe: Recipe, folder: str) -> list[str]:
-    asked = '("A text .", "Another .")' if recipe.paired else '"A text ."'
-    return ["import mtsa", "", f"model = mtsa.load({folder!r})  # the folder", f"answer = model.predict([{asked}])[0]"]

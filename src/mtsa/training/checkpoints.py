@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import fingerprint, force, write_json
 
 _PREFIX, _SAVING, _LIST = "checkpoint-", ".saving-", "files.json"

@@ -7,27 +7,28 @@ from typing import Any
 Sections = dict[str, dict[str, Any]]
 
 _BY_SIZE: tuple[tuple[int, dict[str, Any]], ...] = (  # up to this many training examples
-    (2_000, {"batch": 32, "epochs": 40, "patience": 8, "refit": True}),
-    (20_000, {"batch": 32, "epochs": 30, "patience": 6, "refit": True}),
-    (200_000, {"batch": 64, "epochs": 8, "patience": 2}),
+    (2_000, {"batch_size": 32, "epochs": 40, "patience": 8, "refit": True}),
+    (20_000, {"batch_size": 32, "epochs": 30, "patience": 6, "refit": True}),
+    (200_000, {"batch_size": 64, "epochs": 8, "patience": 2}),
 )
-_LARGER: dict[str, Any] = {"batch": 128, "epochs": 4, "patience": 2, "evaluate_every": 1000}
+_LARGER: dict[str, Any] = {"batch_size": 128, "epochs": 4, "patience": 2, "eval_steps": 1000}
 
-_WITH_VECTORS: Sections = {"vectors": {"rate": 0.3}, "model": {"dropout": 0.3}}
+_WITH_VECTORS: Sections = {"vectors": {"lr_multiplier": 0.3}, "model": {"dropout": 0.3}}
 
 
 _OVER_PRETRAINED: Sections = {
-    "tokens": {"longest": 128},
-    "pretrained": {"rate": 0.1},
+    "tokens": {"max_length": 128},
+    "pretrained": {"lr_multiplier": 0.1},
     "model": {"dropout": 0.1},
     "training": {
-        "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "warmup": 100, "l2": 0.01, "clip": 1.0, "batch": 32,
+        "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "warmup_steps": 100, "weight_decay": 0.01,
+        "max_grad_norm": 1.0, "batch_size": 32,
         "epochs": 3, "patience": 0,
     },
 }  # fmt: skip
 
 
-def settings_for(examples: int, *, vectors: bool, pretrained: bool = False) -> Sections:
+def text_settings(examples: int, *, vectors: bool, pretrained: bool = False) -> Sections:
     """The sections of a recipe for so many examples, over a vector file, a pretrained model or neither.
 
     What they leave out has its usual default.
@@ -39,11 +40,11 @@ def settings_for(examples: int, *, vectors: bool, pretrained: bool = False) -> S
 
 
 _TAGGER: Sections = {
-    "tokens": {"longest": 256},
-    "model": {"dropout": 0.2, "smoothing": 0.1},
+    "tokens": {"max_length": 256},
+    "model": {"dropout": 0.2, "label_smoothing": 0.1},
     "training": {
-        "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "warmup": 200, "l2": 0.01, "clip": 1.0,
-        "patience": 0,
+        "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "warmup_steps": 200, "weight_decay": 0.01,
+        "max_grad_norm": 1.0, "patience": 0,
     },
 }  # fmt: skip
 _TAGGER_SIZES = ((500, 60, 256), (2_000, 30, 512), (20_000, 12, 2048), (200_000, 6, 4096))
@@ -56,16 +57,16 @@ def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
     sections = {section: dict(values) for section, values in _TAGGER.items()}
     sections["training"] |= {"epochs": epochs, "batch_tokens": words}
     if vectors:
-        sections["vectors"] = {"rate": 0.3}
+        sections["vectors"] = {"lr_multiplier": 0.3}
     return sections
 
 
 _TRANSLATOR: Sections = {
-    "tokens": {"longest": 128},
-    "model": {"dropout": 0.1, "smoothing": 0.1},
+    "tokens": {"max_length": 128},
+    "model": {"dropout": 0.1, "label_smoothing": 0.1},
     "training": {
-        "learning_rate": 1e-3, "schedule": "inverse_sqrt", "beta2": 0.98, "epsilon": 1e-9, "l2": 0.0, "clip": 1.0,
-        "patience": 5,
+        "learning_rate": 1e-3, "schedule": "inverse_sqrt", "beta2": 0.98, "epsilon": 1e-9, "weight_decay": 0.0,
+        "max_grad_norm": 1.0, "patience": 5,
     },
 }  # fmt: skip
 _TRANSLATOR_SIZES = ((2_000, 40, 100, 512, 1_000), (100_000, 20, 1_000, 2048, 8_000), (1_000_000, 6, 4_000, 4096, 16_000))
@@ -77,8 +78,8 @@ def translator_settings(pairs: int) -> Sections:
     larger = [3, 8_000, 8192, 32_000]
     epochs, warmup, tokens, count = next((rest for most, *rest in _TRANSLATOR_SIZES if pairs <= most), larger)
     sections = {section: dict(values) for section, values in _TRANSLATOR.items()}
-    sections["training"] |= {"epochs": epochs, "warmup": warmup, "batch_tokens": tokens}
-    sections["tokens"]["subwords"] = count
+    sections["training"] |= {"epochs": epochs, "warmup_steps": warmup, "batch_tokens": tokens}
+    sections["tokens"]["vocab_size"] = count
     return sections
 
 

@@ -9,25 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from torch import nn
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
+from mtsa.models.network_config import read_config
 from mtsa.models.quiet import quiet
 from mtsa.names import one_line
+from mtsa.tasks.registry import get_task
 
 from .card import CARD
 from .inputs import Inputs
-from .prepare import kind_of
 from .recipe import Recipe
 from .recipe_files import load_recipe, to_toml
-from .trust import check_weights
-from .weights import save_weights
+from .validation import check_weights
+from .weights import load_weights, save_weights
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
-_MODULES = "modules.json"  # what sentence-transformers looks for
-_MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.SentenceModule"}
 
 
 @dataclass(frozen=True)
@@ -36,38 +35,35 @@ class Run:
 
     folder: Path
     recipe: Recipe
-    model: PreTrainedModel
+    model: Any
     tokenizer: Tokenizer
 
     @property
     def labels(self) -> list[str]:
-        """Names of the classes; none for regression."""
-        names: dict[int, str] = self.model.config.id2label  # type: ignore[assignment]
-        return [] if self.recipe.regression else [names[number] for number in range(len(names))]
+        """The names of the classes or tags; empty where predictions are not names."""
+        return get_task(self.recipe.task).labels_of(self.model.config)
 
 
-def write_run(
-    folder: Path, recipe: Recipe, model: PreTrainedModel, inputs: Inputs, reports: dict[str, Any], card: str
-) -> None:
+def write_run(folder: Path, recipe: Recipe, model: Any, inputs: Inputs, reports: dict[str, Any], card: str) -> None:
     """Write a finished run: each file whole, the manifest last."""
-    config = model.config
+    task, config = get_task(recipe.task), model.config
     config.save_pretrained(folder)
     _write_weights(folder, model)
+    from transformers import PreTrainedTokenizerFast
+
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=inputs.tokenizer,
         **inputs.signs,
-        model_max_length=recipe.tokens.longest or 10**9,
-        model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if recipe.paired else [])],
+        model_max_length=recipe.tokens.max_length or 10**9,
+        model_input_names=list(task.tokenizer_inputs),
     )
     wrapped.save_pretrained(folder)
     write_text(folder / RECIPE, to_toml(recipe))
     for name, report in reports.items():
         write_json(folder / f"{name}.json", report)
     write_text(folder / CARD, card)  # not in the manifest: it is the owner's to go on with
-    if not (recipe.tagged or recipe.translated):
-        write_json(folder / _MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
-    names += kind_of(recipe).more_files(recipe, folder)
+    names += task.write_extra(recipe, folder)
     _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])
 
 
@@ -82,11 +78,11 @@ def copy_run(run: Run, folder: Path) -> None:
             with replacing(folder / name) as partial:
                 shutil.copyfile(run.folder / name, partial)
     _write_weights(folder, run.model)
-    write_json(folder / _MODULES, [_MODULE])
+    get_task(run.recipe.task).write_extra(run.recipe, folder)
     _write_manifest(folder, names)
 
 
-def _write_weights(folder: Path, model: PreTrainedModel) -> None:
+def _write_weights(folder: Path, model: Any) -> None:
     with replacing(folder / "model.safetensors") as partial:
         save_weights(model, partial)
 
@@ -102,21 +98,56 @@ def open_run(folder: Path) -> Run:
         InputError: it is none, is not finished, or a file of it is missing or was changed.
     """
     check_run(folder)
-    quiet()
     recipe = load_recipe(str(folder / RECIPE))
-    kind = kind_of(recipe).model_class(recipe)
-    check_weights(folder, kind)
+    model = _load_network(folder, recipe) or _load_pretrained(folder, recipe)
     try:
-        loaded: Any = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
-        raise InputError(f"{folder}: this run cannot be opened by this version ({one_line(error)})") from None
-    model, told = loaded
-    if told["missing_keys"] or told["unexpected_keys"]:
-        raise InputError(f"{folder}: model.safetensors does not hold the weights that config.json asks for; train again")
+        raise _other_version(folder, error) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return Run(folder, recipe, model.eval(), tokenizer)
+
+
+def _load_network(folder: Path, recipe: Recipe) -> nn.Module | None:
+    """The model without transformers; None where that cannot be done.
+
+    Raises:
+        InputError: weights that do not fit.
+    """
+    kind = get_task(recipe.task).network_class(recipe)
+    if kind is None or recipe.pretrained.model:
+        return None
+    config = check_weights(folder, kind, read_config)
+    try:
+        model = kind(config)
+        load_weights(model, folder / "model.safetensors")
+    except Exception as error:
+        raise _other_version(folder, error) from None
+    return model
+
+
+def _load_pretrained(folder: Path, recipe: Recipe) -> nn.Module:
+    """The model as `transformers` loads it.
+
+    Raises:
+        InputError: weights that do not fit.
+    """
+    quiet()
+    kind: Any = get_task(recipe.task).model_class(recipe)
+    check_weights(folder, kind, kind.config_class.from_pretrained)
+    try:
+        model, told = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
+    except Exception as error:
+        raise _other_version(folder, error) from None
+    if told["missing_keys"] or told["unexpected_keys"]:
+        raise InputError(f"{folder}: model.safetensors does not have the weights of config.json; train again")
+    found: nn.Module = model
+    return found
+
+
+def _other_version(folder: Path, error: Exception) -> InputError:
+    return InputError(f"{folder}: this run cannot be opened by this version ({one_line(error)})")
 
 
 def check_run(folder: Path) -> None:
@@ -151,7 +182,7 @@ def check_run(folder: Path) -> None:
 def _manifest(path: Path) -> dict[str, Any]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         entries = None
     known = isinstance(entries, dict) and {"config.json", "model.safetensors", "tokenizer.json", RECIPE} <= entries.keys()
     if not known or any(Path(name).name != name for name in entries):

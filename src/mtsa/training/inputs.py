@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import PreTrainedModel
 
-from mtsa.data import tokens, vectors
-from mtsa.data.source import InputError
-from mtsa.models.pretrained import PretrainedVectors, longest_text, predicts_tokens
+from mtsa.data import embeddings, tokenization
+from mtsa.errors import InputError
 from mtsa.models.words import WordVectors
 
 from .recipe import Recipe
 from .split import check_there
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors")  # what a pretrained model is made of
 
@@ -39,36 +40,46 @@ class Inputs(ABC):
         """Give a fresh model what it starts from."""
 
 
-def make_inputs(recipe: Recipe, texts: Iterable[str], tick: Callable[[int], None]) -> Inputs:
+def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> Inputs:
     """The inputs of a recipe, for these training texts.
+
+    Args:
+        recipe: the settings.
+        texts: of the training data.
+        spaced: whether texts are words separated by spaces.
+        paired: whether the tokenizer also encodes two texts as one.
 
     Raises:
         InputError: a vector file or a pretrained model that is none.
     """
-    return PretrainedInputs(recipe) if recipe.pretrained.model else WordInputs(recipe, texts, tick)
+    return (
+        PretrainedInputs(recipe, paired=paired)
+        if recipe.pretrained.model
+        else WordInputs(recipe, texts, spaced=spaced, paired=paired)
+    )
 
 
 class WordInputs(Inputs):
     """The words of the training texts, with the vectors of a file where there is one."""
 
-    def __init__(self, recipe: Recipe, texts: Iterable[str], tick: Callable[[int], None]) -> None:
-        least = recipe.tokens.least or (1 if recipe.vectors.file else 2)
-        self.words = tokens.count_words(texts, least=least, spaced=recipe.tagged)
-        loaded = _vectors(recipe, self.words, tick)
+    def __init__(self, recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> None:
+        least = recipe.tokens.min_freq or (1 if recipe.vectors.file else 2)
+        self.words = tokenization.count_words(texts, least=least, spaced=spaced)
+        loaded = _vectors(recipe, self.words, spaced=spaced)
         self._found, self._frozen = loaded.wanted, loaded.other_rows
-        self.tokenizer = tokens.word_tokenizer([*self.words, *loaded.others], paired=recipe.paired, spaced=recipe.tagged)
-        self.signs = {"pad_token": tokens.PAD, "unk_token": tokens.UNKNOWN}
+        self.tokenizer = tokenization.word_tokenizer([*self.words, *loaded.others], paired=paired, spaced=spaced)
+        self.signs = {"pad_token": tokenization.PAD, "unk_token": tokenization.UNKNOWN}
         self.about = f"{len(self.words):,} words"
         self.remarks = [_coverage(self.words, loaded)] if recipe.vectors.file else []
-        self.config = {"words": (len(tokens.SPECIAL) + len(self.words), len(loaded.others)), "width": loaded.width}
-        places = [place for place, word in enumerate(self.words, len(tokens.SPECIAL)) if word in self._found]
+        self.config = {"words": (len(tokenization.SPECIAL) + len(self.words), len(loaded.others)), "width": loaded.width}
+        places = [place for place, word in enumerate(self.words, len(tokenization.SPECIAL)) if word in self._found]
         self.known = torch.tensor(places).long()
 
     def fill(self, model: PreTrainedModel) -> None:
         words = getattr(model, "words", None)
         assert isinstance(words, WordVectors)
         with torch.no_grad():
-            for number, word in enumerate(self.words, start=len(tokens.SPECIAL)):
+            for number, word in enumerate(self.words, start=len(tokenization.SPECIAL)):
                 if word in self._found:
                     words.tuned[number] = self._found[word]
             words.frozen.copy_(self._frozen)
@@ -77,8 +88,10 @@ class WordInputs(Inputs):
 class PretrainedInputs(Inputs):
     """The tokens and the weights of a pretrained model of `transformers`; nothing but safetensors is loaded."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, *, paired: bool) -> None:
         from transformers import AutoConfig, AutoTokenizer
+
+        from mtsa.models.pretrained import predicts_tokens
 
         wanted = recipe.pretrained
         self._name = wanted.model
@@ -92,13 +105,13 @@ class PretrainedInputs(Inputs):
             raise InputError(f"pretrained.model {self._name}: its tokeniser is none of the fast kind (tokenizer.json)")
         if config.is_encoder_decoder:
             raise InputError(f"pretrained.model {self._name} is an encoder with a decoder; name a model of one part")
-        if wanted.language and not predicts_tokens(config):
+        if wanted.lm_weight and not predicts_tokens(config):
             raise InputError(
-                f"pretrained.language is {wanted.language}, but {self._name} is no language model of the kinds whose loss is "
-                f"known here (GPT, GPT-2); set it to 0"
+                f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
+                f"the only ones whose language-model loss is supported; set it to 0"
             )
         self._check_length(recipe, config)
-        self.tokenizer = tokens.own_signs(Tokenizer.from_str(backend.to_str()), paired=recipe.paired)
+        self.tokenizer = tokenization.own_signs(Tokenizer.from_str(backend.to_str()), paired=paired)
         named = {name: str(sign) for name, sign in loaded.special_tokens_map.items() if isinstance(sign, str)}
         self.signs = {"pad_token": named.get("eos_token") or named.get("unk_token") or "", **named}  # the mask hides it
         self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
@@ -107,11 +120,13 @@ class PretrainedInputs(Inputs):
         kept = {key: value for key, value in config.to_dict().items() if key not in own}
         if not isinstance(getattr(config, "hidden_size", None), int):
             raise InputError(f"pretrained.model {self._name}: its configuration does not say how wide its vectors are")
-        self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.language}
+        self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.lm_weight}
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: PreTrainedModel) -> None:
         from transformers import AutoModel
+
+        from mtsa.models.pretrained import PretrainedVectors
 
         words = getattr(model, "words", None)
         assert isinstance(words, PretrainedVectors)
@@ -137,11 +152,13 @@ class PretrainedInputs(Inputs):
             )
 
     def _check_length(self, recipe: Recipe, config: Any) -> None:
+        from mtsa.models.pretrained import longest_text
+
         most = longest_text(config)
-        if most is not None and not 0 < recipe.tokens.longest <= most:
+        if most is not None and not 0 < recipe.tokens.max_length <= most:
             raise InputError(
-                f"tokens.longest is {recipe.tokens.longest}, but {self._name} reads at most {most} tokens; "
-                f"add --set tokens.longest={most}"
+                f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} reads at most {most} tokens; "
+                f"add --set tokens.max_length={most}"
             )
 
     def _refused(self, error: Exception) -> InputError:
@@ -149,17 +166,17 @@ class PretrainedInputs(Inputs):
         return InputError(f"pretrained.model {self._name} cannot be loaded from its safetensors and tokenizer.json: {first}")
 
 
-def _vectors(recipe: Recipe, words: list[str], tick: Callable[[int], None]) -> vectors.Vectors:
+def _vectors(recipe: Recipe, words: list[str], *, spaced: bool) -> embeddings.Vectors:
     wanted = recipe.vectors
     if not wanted.file:
-        return vectors.Vectors(wanted.width, {}, [], torch.zeros(0, wanted.width))
+        return embeddings.Vectors(wanted.dim, {}, [], torch.zeros(0, wanted.dim))
     check_there(wanted.file)
     path = Path(wanted.file)
-    acceptable = tokens.is_spaced_word if recipe.tagged else tokens.is_word
-    return vectors.read_vectors(path, words, member=wanted.member, others=wanted.unseen, acceptable=acceptable, tick=tick)
+    acceptable = tokenization.is_spaced_word if spaced else tokenization.is_word
+    return embeddings.read_vectors(path, words, member=wanted.member, others=wanted.max_unseen, acceptable=acceptable)
 
 
-def _coverage(words: list[str], loaded: vectors.Vectors) -> str:
+def _coverage(words: list[str], loaded: embeddings.Vectors) -> str:
     share = len(loaded.wanted) / max(1, len(words))
     missing = [word for word in words if word not in loaded.wanted][:5]
     shown = f" (the most frequent without: {', '.join(missing)})" if missing else ""

@@ -1,14 +1,16 @@
-"""The optimiser that a recipe asks for."""
+"""Optimizers and learning-rate schedules."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor, nn
 
 from mtsa.models.words import WordVectors
 
-from .recipe import Recipe
-from .slow_words import SlowRows
+from .embedding_lr import SlowRows
+from .recipe import Recipe, Training
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None) -> torch.optim.Optimizer:
@@ -21,9 +23,22 @@ def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None
     """
     optimizer = _plain(model, recipe)
     words = getattr(model, "words", None)
-    if recipe.vectors.rate != 1.0 and known is not None and known.numel() and isinstance(words, WordVectors):
-        SlowRows(words.tuned, known, recipe.vectors.rate).attach(optimizer)
+    if recipe.vectors.lr_multiplier != 1.0 and known is not None and known.numel() and isinstance(words, WordVectors):
+        SlowRows(words.tuned, known, recipe.vectors.lr_multiplier).attach(optimizer)
     return optimizer
+
+
+def lr_factor(training: Training, step: int, max_steps: int) -> float:
+    """The learning rate of a step (the first is 0), relative to `training.learning_rate`."""
+    warmup = training.warmup_steps
+    if training.schedule == "constant":
+        return 0.5 ** sum(milestone <= step for milestone in training.lr_milestones)
+    if step < warmup:
+        return step / max(1, warmup)
+    if training.schedule == "linear":
+        return max(0.0, (max_steps - step) / max(1, max_steps - warmup))
+    scale = warmup or 10_000  # inverse_sqrt
+    return 1.0 / math.sqrt((step + scale - warmup) / scale)
 
 
 def _plain(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -33,12 +48,12 @@ def _plain(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     below = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
     rate = training.learning_rate
     groups = [
-        {"params": [value for name, value in trained if name in punished], "weight_decay": training.l2, "lr": rate},
+        {"params": [value for name, value in trained if name in punished], "weight_decay": training.weight_decay, "lr": rate},
         {"params": [value for name, value in trained if name not in punished | below], "weight_decay": 0.0, "lr": rate},
         {
             "params": [value for name, value in trained if name in below],
             "weight_decay": 0.0,
-            "lr": rate * recipe.pretrained.rate,
+            "lr": rate * recipe.pretrained.lr_multiplier,
         },
     ]
     groups = [group for group in groups if group["params"]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import random
@@ -25,21 +26,25 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 from mtsa.files import replacing, write_json
 from mtsa.machine import circumstances
 from mtsa.models.quiet import quiet
+from mtsa.progress import progress
 
 from . import checkpoints
-from .run import Progress, set_threads
+from .distributed import any_process, gather, scatter, shard, take_shares, whole_state
+from .resume import alone, is_first, read_state
+from .run import set_threads
 from .running_text import END, UNKNOWN, rows_of, running_tokenizer
-from .spread import gather, scatter, spread, take_shares, whole_state
-from .stopping import Stopper, stopping
-from .unfinished import alone, is_first, read_state
+from .signals import StopRequest, stop_requests
 from .weights import written
 
 _RECORD, _BEGUN = "record.json", "begun.json"
 _CHECKPOINTS = "checkpoints"
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,6 @@ def pretrain(
     out: Path,
     setting: Setting,
     *,
-    say: Callable[[str], None],
-    progress: Progress,
     save_every: int = 200,
     shared: bool = False,
 ) -> float:
@@ -74,8 +77,6 @@ def pretrain(
         texts: one after the other; a twentieth of them is kept for the dev loss.
         out: folder of the model.
         setting: sizes and schedule.
-        say: hears what a user should know.
-        progress: makes a progress bar.
         save_every: steps between checkpoints.
         shared: over several processes (torchrun), whether each holds a share of the weights, not a copy.
 
@@ -85,7 +86,7 @@ def pretrain(
     quiet()
     _meet(setting.batch)
     with alone(out):
-        return _pretrain(texts, out, setting, say=say, progress=progress, save_every=save_every, shared=shared)
+        return _pretrain(texts, out, setting, save_every=save_every, shared=shared)
 
 
 def _pretrain(
@@ -93,8 +94,6 @@ def _pretrain(
     out: Path,
     setting: Setting,
     *,
-    say: Callable[[str], None],
-    progress: Progress,
     save_every: int,
     shared: bool,
 ) -> float:
@@ -117,14 +116,14 @@ def _pretrain(
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
     weights = sum(value.numel() for value in model.parameters())
-    tell = say if first else lambda line: None
-    tell(
-        f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
-        f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
-    )
+    if first:
+        _log.info(
+            f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
+            f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
+        )
     run = _Run(model, setting, train, out / _CHECKPOINTS, shared=shared)
-    with progress("pretraining", setting.steps) as bar:
-        run.train(lambda step, loss: bar(step, f"loss {loss:.2f}"), save_every)
+    with progress("pretraining", setting.steps, unit="steps") as bar:
+        run.train(lambda step, loss: bar.update(step, f"loss {loss:.2f}"), save_every)
     loss = _loss(model, dev, setting.batch)
     if not first:
         return loss
@@ -133,7 +132,7 @@ def _pretrain(
     record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
     _tidy(out)
-    say(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
+    _log.info(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
     return loss
 
 
@@ -162,7 +161,7 @@ class _Run:
         self.shared = shared and self.world > 1
         self.trained: nn.Module = model
         if self.world > 1:
-            self.trained = spread(model, torch.device("cpu")) if self.shared else DistributedDataParallel(model)
+            self.trained = shard(model, torch.device("cpu")) if self.shared else DistributedDataParallel(model)
         weights = self.trained.parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=setting.learning_rate, weight_decay=0.01, fused=True)
         if self.shared:
@@ -172,10 +171,10 @@ class _Run:
 
     def train(self, tick: Callable[[int, float], None], save_every: int) -> None:
         self._restore()
-        with stopping() as stopper:
-            self._train(tick, save_every, stopper)
+        with stop_requests() as stop:
+            self._train(tick, save_every, stop)
 
-    def _train(self, tick: Callable[[int, float], None], save_every: int, stopper: Stopper) -> None:
+    def _train(self, tick: Callable[[int, float], None], save_every: int, request: StopRequest) -> None:
         begun, before = time.perf_counter(), self.seconds
         self.trained.train()
         while self.step < self.setting.steps:
@@ -187,7 +186,7 @@ class _Run:
             due = self.step % save_every == 0 or self.step == self.setting.steps
             if due:
                 self.curve.append({"step": self.step, "loss": loss})
-            stop = stopper.asked and self.step < self.setting.steps
+            stop = any_process(request.requested) and self.step < self.setting.steps
             if due or stop:
                 self._save()
             if stop:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.examples import Layout
-from mtsa.data.tasks import TASKS
 
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")
-SPREADS = ("ddp", "fsdp")
+DISTRIBUTED = ("ddp", "fsdp")
+PRECISIONS = ("float32", "bfloat16")
 
 
 AUTHORS_SWAP: dict[str, Any] = {
@@ -35,8 +35,8 @@ class Data(Layout):
     dev_target: str = ""
     test_target: str = ""
     tests_target: tuple[str, ...] = ()
-    dev_share: float = 0.1  # of the training data, where there is no dev file
-    emphasis: int = 0  # of phrases: how often sentences and phrases that are not neutral stand in a pass; 0: as in the trees
+    dev_fraction: float = 0.1  # of the training data, where there is no dev file
+    oversampling: int = 0  # repetitions of non-neutral phrases and of sentences in an epoch (treebanks); 0: none
 
     def file(self, part: str) -> str:
         """The file of a part: train, dev, test, or a further test as "test:NAME"."""
@@ -66,9 +66,9 @@ def without_endings(file: str) -> str:
 class Tokens:
     """Words."""
 
-    longest: int = 512  # words of a text; the rest is cut off; 0: never
-    least: int = 0  # occurrences of a word in training to get a vector; 0: 1 with a vector file, 2 without
-    subwords: int = 8000  # of translation: subwords of both languages together
+    max_length: int = 512  # tokens of a text; longer texts are truncated; 0: no limit
+    min_freq: int = 0  # occurrences in training for a word to get a vector; 0: 1 with a vector file, 2 without
+    vocab_size: int = 8000  # translation: subwords of both languages together
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Vectors:
 
     file: str = ""  # GloVe text, .gz or .zip; empty: random vectors
     member: str = ""  # which file of a .zip
-    width: int = 100  # of random vectors
-    rate: float = 1.0  # part of each step that words with a vector in the file make, from 0 to 1; others make all of it
-    unseen: int = 400_000  # words of the file, not in training, that the model keeps for new text
+    dim: int = 100  # of random vectors
+    lr_multiplier: float = 1.0  # learning rate of words that have a vector in the file, relative to all others
+    max_unseen: int = 400_000  # words of the file, not in training, that the model keeps for new text
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Pretrained:
     """A pretrained model in the place of word vectors."""
 
     model: str = ""  # a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
-    rate: float = 1.0  # of its weights: part of the learning rate
-    language: float = 0.0  # weight of its own loss as a language model, where it is one (the paper: 0.3)
+    lr_multiplier: float = 1.0  # learning rate of its weights, relative to the rest
+    lm_weight: float = 0.0  # weight of its language-model loss (GPT, GPT-2; the paper: 0.3)
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class Model:
     highway: bool = False  # of pairs: a highway layer before the classes
     activation: str = "relu"
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included
-    smoothing: float = 0.0  # of taggers: part of the probability that training gives to the other tags
-    flag: int = 100  # of roles: width of the vector that marks the predicate
-    finder: int = 100  # of roles: channels of each size in the predicate finder
+    label_smoothing: float = 0.0  # taggers and translators: probability that training gives to the other labels
+    predicate_dim: int = 100  # semantic roles: width of the embedding that marks the predicate
+    finder_channels: int = 100  # semantic roles: channels of each size in the predicate finder
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class Translator:
     """A Transformer that translates; its dropout is that of [model]."""
 
     layers: int = 2  # of the encoder, and of the decoder
-    width: int = 256
+    d_model: int = 256
     heads: int = 4
-    hidden: int = 1024  # inside the feed-forward parts
+    ffn_dim: int = 1024  # of the feed-forward layers
     attention_dropout: float = 0.1
-    beam: int = 4  # translations that are followed at once
-    penalty: float = 0.6  # exponent of the length that the score of a translation is divided by
+    num_beams: int = 4  # of the beam search
+    length_penalty: float = 0.6  # exponent of the length by which the score of a translation is divided
 
 
 @dataclass(frozen=True)
@@ -125,21 +125,24 @@ class Training:
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     schedule: str = "constant"
-    warmup: int = 0  # steps
-    halve_at: tuple[int, ...] = ()  # of a constant schedule: steps at which the rate is halved
-    epsilon: float = 1e-8  # of the optimiser
+    warmup_steps: int = 0
+    lr_milestones: tuple[int, ...] = ()  # constant schedule: steps at which the learning rate is halved
+    epsilon: float = 1e-8  # of the optimizer
     beta2: float = 0.999  # of Adam and AdamW
-    l2: float = 1e-4  # on weights, not on biases or word vectors
-    clip: float = 0.0  # norm of the gradient; 0: never
-    batch: int = 64  # examples
-    batch_tokens: int = 0  # words of a batch, padding included, in the place of `batch`; 0: as `batch` says
-    steps: int = 0  # at most; 0: as `epochs` says
+    weight_decay: float = 1e-4  # on weight matrices, not on biases or word vectors; adam and adadelta: L2
+    max_grad_norm: float = 0.0  # gradients are clipped to this norm; 0: never
+    batch_size: int = 64  # examples
+    batch_tokens: int = 0  # tokens of a batch, padding included, instead of `batch_size`; 0: use `batch_size`
+    max_steps: int = 0  # 0: as `epochs` says
     epochs: int = 30
-    evaluate_every: int = 0  # steps; 0: at the end of each epoch
+    eval_steps: int = 0  # steps between evaluations; 0: one epoch
     patience: int = 5  # evaluations without a better one; 0: never stop early
     refit: bool = False  # when the best step is known, train anew for as long on training and dev data together
     seed: int = 0
-    spread: str = "ddp"  # over several processes: a copy of the weights in each, or ("fsdp") a share
+    precision: str = "float32"  # or "bfloat16": autocast of the forward pass
+    gradient_accumulation_steps: int = 1  # batches of an optimizer step
+    compile: bool = False  # torch.compile
+    distributed: str = "ddp"  # with several processes: "ddp" (each has all weights) or "fsdp" (each has a shard)
 
 
 @dataclass(frozen=True)
@@ -165,36 +168,6 @@ class Recipe:
     def encoder_options(self) -> dict[str, Any]:
         """The encoder section without the name."""
         return {key: value for key, value in self.encoder.items() if key != "name"}
-
-    @property
-    def regression(self) -> bool:
-        """Whether numbers are predicted."""
-        return TASKS[self.task].numbers
-
-    @property
-    def by_class(self) -> bool:
-        """Whether an example is of one class, so that parts are cut from each class by itself."""
-        return TASKS[self.task].by_class
-
-    @property
-    def paired(self) -> bool:
-        """Whether an example is a pair of texts."""
-        return TASKS[self.task].paired
-
-    @property
-    def tagged(self) -> bool:
-        """Whether each word gets a tag."""
-        return TASKS[self.task].tagged
-
-    @property
-    def roles(self) -> bool:
-        """Whether semantic roles are labelled."""
-        return TASKS[self.task].roles
-
-    @property
-    def translated(self) -> bool:
-        """Whether a text is answered with a text."""
-        return TASKS[self.task].translated
 
     @property
     def swap(self) -> dict[str, Any] | None:

@@ -8,18 +8,33 @@ import math
 import tomllib
 import types
 import typing
+import warnings
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from mtsa.data.readers import ENDINGS
-from mtsa.data.source import InputError
-from mtsa.data.tasks import TASKS
+from mtsa.errors import InputError
 from mtsa.names import nearest, one_line
+from mtsa.tasks.registry import get_task, task_names
 
 from .recipe import Recipe
 from .recipe_checks import check_names, check_recipe
+
+RENAMED: dict[str, dict[str, str]] = {
+    "data": {"emphasis": "oversampling", "dev_share": "dev_fraction"},
+    "tokens": {"longest": "max_length", "least": "min_freq", "subwords": "vocab_size"},
+    "vectors": {"rate": "lr_multiplier", "width": "dim", "unseen": "max_unseen"},
+    "pretrained": {"rate": "lr_multiplier", "language": "lm_weight"},
+    "model": {"smoothing": "label_smoothing", "flag": "predicate_dim", "finder": "finder_channels"},
+    "translator": {"beam": "num_beams", "penalty": "length_penalty", "width": "d_model", "hidden": "ffn_dim"},
+    "training": {
+        "batch": "batch_size", "clip": "max_grad_norm", "l2": "weight_decay", "warmup": "warmup_steps",
+        "evaluate_every": "eval_steps", "spread": "distributed", "steps": "max_steps", "halve_at": "lr_milestones",
+    },
+}  # fmt: skip
+"""Keys of version 0.2 by section, with their present names."""
 
 _LARGEST = 1_000_000  # bytes of a recipe
 _LARGEST_NUMBER = 2**53  # of a whole number: no setting means more, and floating-point numbers go astray beyond
@@ -71,11 +86,17 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
         InputError: as `load_recipe`.
     """
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    given: dict[str, Any] = {}
     for setting in settings:
-        _put(merged, setting)
+        _put(given, setting)
+    renamed = [*_rename(merged, source), *_rename(given, "--set")]
+    if renamed and whole:
+        _warn(renamed, source)
+    _merge(merged, given)
     task = merged.get("task")
-    if isinstance(task, str) and task in TASKS and TASKS[task].translated:
-        merged.setdefault("encoder", {"name": "mtsa"})
+    if isinstance(task, str) and task in task_names() and "encoder" not in merged:
+        kind = get_task(task)
+        merged["encoder"] = kind.encoder_section(kind.default_encoder)
     recipe: Recipe = _made(Recipe, merged, source, "")
     check_names(recipe, source)
     if whole:
@@ -113,7 +134,7 @@ def _put(table: dict[str, Any], setting: str) -> None:
     key, equals, text = setting.partition("=")
     section, dot, name = key.strip().partition(".")
     if not equals or not (dot or section == "task"):
-        raise InputError(f"--set {setting}: write section.key=value, such as --set training.batch=32")
+        raise InputError(f"--set {setting}: write section.key=value, such as --set training.batch_size=32")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -125,6 +146,50 @@ def _put(table: dict[str, Any], setting: str) -> None:
         inner[name] = value
     else:
         table[section] = value
+
+
+def _merge(table: dict[str, Any], given: dict[str, Any]) -> None:
+    """Put the values of `--set` over a table, in place."""
+    for section, values in given.items():
+        if not isinstance(values, dict):
+            table[section] = values
+            continue
+        inner = table.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise InputError(f'--set {section}.{next(iter(values))}: "{section}" is no section')
+        inner |= values
+
+
+def rename_keys(table: dict[str, Any], source: str) -> None:
+    """Give keys of version 0.2 their present names, in place, with one deprecation warning.
+
+    Raises:
+        InputError: a key under both names.
+    """
+    if renamed := _rename(table, source):
+        _warn(renamed, source)
+
+
+def _rename(table: dict[str, Any], source: str) -> list[str]:
+    """Rename old keys in place; what was renamed."""
+    renamed = []
+    for section, names in RENAMED.items():
+        values = table.get(section)
+        if not isinstance(values, dict):
+            continue
+        for old, new in names.items():
+            if old in values:
+                if new in values:
+                    raise InputError(f"{source}: {section}.{old} is the old name of {section}.{new}; remove one of them")
+                values[new] = values.pop(old)
+                renamed.append(f"{section}.{old} is now {section}.{new}")
+    return renamed
+
+
+def _warn(renamed: list[str], source: str) -> None:
+    more = f" and {len(renamed) - 3} more keys of version 0.2" if len(renamed) > 3 else ""
+    message = f"{source}: {', '.join(renamed[:3])}{more}; the old names work until version 0.4"
+    warnings.warn(message, DeprecationWarning, stacklevel=4)
 
 
 def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:

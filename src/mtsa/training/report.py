@@ -18,11 +18,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
         known = outcome.test.figures.count - outcome.unseen.figures.count
         lines.append(f"without {known:,} test examples that training or dev has too: {outcome.unseen.figures.line()}")
     lines += [f"{name.removeprefix('test:')}: {score.figures.line()}" for name, score in outcome.further.items()]
-    asked = '"a text" --pair "another"' if outcome.task.paired else '"a text"'
-    data = "A.en --target A.de" if outcome.task.translated else "FILE"
-    lines.append(
-        f"run: {outcome.folder}; next: mtsa predict {outcome.folder} {asked}, mtsa evaluate {outcome.folder} --data {data}"
-    )
+    lines.append(f"run: {outcome.folder}; next: {outcome.task.example_commands(outcome.folder)}")
     return lines
 
 

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from transformers import PreTrainedModel, TrainerCallback
 
-from mtsa.data.batches import LEAST
-from mtsa.data.source import InputError
-from mtsa.data.tasks import TASKS, Task
+from mtsa.data.batching import LEAST
+from mtsa.errors import InputError
 from mtsa.machine import circumstances
+from mtsa.metrics.base import PartScore
 from mtsa.models.quiet import quiet
+from mtsa.progress import progress
+from mtsa.tasks.base import Task
+from mtsa.tasks.encoded import EncodedData
+from mtsa.tasks.registry import get_task
 
 from . import checkpoints
 from .card import model_card
+from .distributed import world
 from .folder import write_run
-from .loading import batches_of, count_batches
-from .parts import Part
+from .loading import batches_of
+from .loop import TrainingLoop, steps_of, steps_per_epoch
 from .prepare import Prepared, prepare
 from .recipe import Recipe
-from .score import PartScore
+from .resume import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
 from .split import Split, read_split
-from .stopping import stopping
-from .trainer import RecipeTrainer, curve, steps_of
-from .unfinished import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
 from .weights import written
 
-Bar = Callable[[int, str], None]  # how much is done, and a note
-Progress = Callable[[str, int | None], AbstractContextManager[Bar]]  # a note, and how much there is
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -53,22 +55,12 @@ class Outcome:
     task: Task
 
 
-def run_recipe(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    say: Callable[[str], None],
-    progress: Progress,
-    split: Split | None = None,
-    tensorboard: bool = False,
-) -> Outcome:
+def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tensorboard: bool = False) -> Outcome:
     """Train, evaluate and save.
 
     Args:
-        recipe: what to do.
-        folder: the run folder; one that holds an unfinished run of the same recipe and data is gone on with.
-        say: hears what a user should know, a line at a time.
-        progress: makes a progress bar.
+        recipe: the settings.
+        folder: the run directory; an unfinished run of the same recipe and data in it is resumed.
         split: the examples, where they are not those of the recipe's files.
         tensorboard: whether to write files for TensorBoard.
 
@@ -76,21 +68,19 @@ def run_recipe(
         InputError: bad data, or a folder that holds something else.
     """
     quiet()
-    first = is_first()
+    world()  # the process group, where there are several processes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > min(LEAST if recipe.training.batch_tokens else recipe.training.batch, LEAST):
+    if processes > min(LEAST if recipe.training.batch_tokens else recipe.training.batch_size, LEAST):
         raise InputError(
-            f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch"
+            f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch_size"
         )
-    tell = say if first else lambda line: None
     own = split or read_split(recipe)
     sources = sources_of(recipe, own)
     find(folder, recipe, sources)
-    with progress("reading vectors", None) as bar:
-        prepared = prepare(recipe, own, lambda count: bar(count, "reading vectors"))
+    prepared = prepare(recipe, own)
     with alone(folder):
         last = find(folder, recipe, sources)  # again: another process may have ended since
-        return _run(prepared, folder, own, sources, last, tell=tell, progress=progress, tensorboard=tensorboard)
+        return _run(prepared, folder, own, sources, last, tensorboard=tensorboard)
 
 
 def _run(
@@ -100,27 +90,25 @@ def _run(
     sources: dict[str, Any],
     last: Path | None,
     *,
-    tell: Callable[[str], None],
-    progress: Progress,
     tensorboard: bool,
 ) -> Outcome:
     recipe, first, model = prepared.recipe, is_first(), _start_model(prepared)
     if first:
         begin(folder, recipe, sources, fresh=last is None)
-    for line in prepared.remarks:
-        tell(line)
-    tell(_overview(prepared))
-    if prepared.repeated and all(prepared.repeated):
-        tell("every test example stands in the training or dev data too: its figures say nothing about new text")
+        for remark in prepared.remarks:
+            _log.warning(remark)
+        _log.info(_overview(prepared))
+        if prepared.repeated and all(prepared.repeated):
+            _log.warning("All test examples also occur in the training or dev data; test scores are not meaningful")
     _check_shares(prepared)
-    trainer = _trainer(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
-    _train(trainer, last, "training", tell, progress, best=True)
-    best = trainer.load_best()
-    dev = prepared.parts["dev"].score(prepared.parts["dev"].answers(model))
-    end = _End(prepared, trainer, dev, best, trainer.state.global_step, trainer.seconds)
+    loop = _loop(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
+    _train(loop, last, "training", best=True)
+    best = loop.load_best()
+    dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
+    end = _End(prepared, loop, dev, best, loop.state.step, loop.seconds)
     if recipe.training.refit:
-        end = _refit(end, own, folder / REFIT, tell, progress)
-    outcome = _finish(end, folder, sources, curve(trainer.state), write=first)
+        end = _refit(end, own, folder / REFIT)
+    outcome = _finish(end, folder, sources, loop.state.curve, write=first)
     if dist.is_initialized():
         dist.barrier()
     return outcome
@@ -138,10 +126,10 @@ def _start_model(prepared: Prepared) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class _End:
-    """What training ends with: the model to keep is the trainer's."""
+    """What training ends with: the model to keep is that of the loop."""
 
     prepared: Prepared
-    trainer: RecipeTrainer
+    loop: TrainingLoop
     dev: PartScore
     best: int  # step
     steps: int
@@ -149,12 +137,13 @@ class _End:
     refit_steps: int = 0
 
 
-def _trainer(
+def _loop(
     prepared: Prepared, recipe: Recipe, model: PreTrainedModel, folder: Path, tensorboard: Path | None = None
-) -> RecipeTrainer:
-    return RecipeTrainer(
+) -> TrainingLoop:
+    return TrainingLoop(
         model,
         recipe,
+        get_task(recipe.task),
         prepared.parts["train"],
         prepared.parts["dev"],
         known=prepared.inputs.known,
@@ -163,21 +152,15 @@ def _trainer(
     )
 
 
-def _train(
-    trainer: RecipeTrainer, last: Path | None, note: str, tell: Callable[[str], None], progress: Progress, *, best: bool
-) -> None:
+def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> None:
     """Train to the end, from the last checkpoint if there is one; `best`: whether the best model will be asked for."""
-    _agree(trainer, last)
+    _agree(loop, last)
     if last is not None:
-        tell(f"going on from step {checkpoints.step_of(last):,}")
-    with progress(note, trainer.args.max_steps) as bar:
-        trainer.add_callback(_Watch(bar))
-        if last is None or not trainer.restore(last, best=best):
-            with stopping() as stopper:
-                trainer.add_callback(stopper)
-                trainer.train(resume_from_checkpoint=None if last is None else str(last))
-            if stopper.asked:
-                raise KeyboardInterrupt
+        loop.restore(last, best=best)
+        if is_first():
+            _log.info(f"resuming from step {loop.state.step:,}")
+    with progress(note, loop.max_steps, unit="steps") as bar:
+        loop.run(bar.update)
 
 
 def _check_shares(prepared: Prepared) -> None:
@@ -192,7 +175,7 @@ def _check_shares(prepared: Prepared) -> None:
         raise InputError(f"a batch has fewer examples than there are processes ({processes}); use fewer, or larger shards")
 
 
-def _agree(trainer: RecipeTrainer, last: Path | None) -> None:
+def _agree(loop: TrainingLoop, last: Path | None) -> None:
     """See that all processes look at the same run folder.
 
     Raises:
@@ -202,42 +185,41 @@ def _agree(trainer: RecipeTrainer, last: Path | None) -> None:
         return
     dist.barrier()  # the first process has made the folder
     step = checkpoints.step_of(last) if last is not None else 0
-    seen = torch.tensor([step, -step, int(trainer.folder.exists())], device=trainer.args.device)
+    seen = torch.tensor([step, -step, int(loop.folder.exists())], device=loop.world.device)
     dist.all_reduce(seen, dist.ReduceOp.MIN)
     if seen[0] != -seen[1] or not seen[2]:
-        raise InputError(
-            f"{trainer.folder}: not all processes see the same files; it must be on a disk that all machines share"
-        )
+        raise InputError(f"{loop.folder}: not all processes see the same files; it must be on a disk that all machines share")
 
 
-def _refit(found: _End, split: Split, folder: Path, tell: Callable[[str], None], progress: Progress) -> _End:
+def _refit(found: _End, split: Split, folder: Path) -> _End:
     """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
     recipe = found.prepared.recipe
     assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
-    batches = [count_batches(given.parts["train"], recipe.training) for given in (found.prepared, prepared)]
+    batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (found.prepared, prepared)]
     steps = max(1, round(found.best * batches[1] / batches[0]))
-    training = dataclasses.replace(recipe.training, steps=steps, patience=0)
+    training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
-    trainer = _trainer(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
-    tell(f"once more for {steps:,} steps on all {len(prepared.parts['train']):,} examples")
+    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
+    if is_first():
+        _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
     last = checkpoints.checkpoints(folder)
-    _train(trainer, last[-1] if last else None, "once more", tell, progress, best=False)
-    trainer.load_last()
+    _train(loop, last[-1] if last else None, "refit", best=False)
+    loop.load_last()
     prepared.repeated = found.prepared.repeated
     prepared.remarks = found.prepared.remarks
-    return _End(prepared, trainer, found.dev, found.best, found.steps, found.seconds + trainer.seconds, steps)
+    return _End(prepared, loop, found.dev, found.best, found.steps, found.seconds + loop.seconds, steps)
 
 
 def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
-    prepared, model, parts = end.prepared, end.trainer.own, end.prepared.parts
+    prepared, model, parts = end.prepared, end.loop.model, end.prepared.parts
     test, unseen = None, None
     if "test" in parts:
-        found = parts["test"].answers(model)
+        found = parts["test"].predict(model)
         test = parts["test"].score(found)
         if any(prepared.repeated) and not all(prepared.repeated):
             unseen = parts["test"].score(found, [place for place, known in enumerate(prepared.repeated) if not known])
-    further = {name: part.score(part.answers(model)) for name, part in parts.items() if name.startswith("test:")}
+    further = {name: part.score(part.predict(model)) for name, part in parts.items() if name.startswith("test:")}
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
         record = {
@@ -261,7 +243,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         with written(folder):
             write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
         tidy(folder)
-    return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, TASKS[prepared.recipe.task])
+    return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, get_task(prepared.recipe.task))
 
 
 def word_weights(model: PreTrainedModel) -> int:
@@ -273,9 +255,9 @@ def word_weights(model: PreTrainedModel) -> int:
 def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
     like = train.sample
-    steps, every = steps_of(recipe, count_batches(train, recipe.training))
-    kind = f"{len(prepared.labels)} {'tags' if recipe.tagged else 'classes'}" if prepared.labels else recipe.task
-    size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch)
+    steps, every = steps_of(recipe.training, steps_per_epoch(train, recipe.training))
+    kind = get_task(recipe.task).describe_labels(prepared.labels)
+    size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch_size)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
         f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
@@ -283,25 +265,11 @@ def _overview(prepared: Prepared) -> str:
     )
 
 
-def padding_share(part: Part, batches: list[list[int]]) -> float:
+def padding_share(part: EncodedData, batches: list[list[int]]) -> float:
     """The part of all places that is padding; a pair's texts are read in two groups by length."""
-    words = sum(part.words_in(batch) for batch in batches)
-    places = sum(part.places_filled(batch) for batch in batches)
+    words = sum(part.token_count(batch) for batch in batches)
+    places = sum(part.padded_size(batch) for batch in batches)
     return 1.0 - words / places if places else 0.0
-
-
-class _Watch(TrainerCallback):
-    """Moves the progress bar."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.bar, self.note = bar, ""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.bar(state.global_step, self.note)
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        shown = [name for name in metrics or {} if name.startswith("eval_") and name not in ("eval_score", "eval_loss")][:1]
-        self.note = "".join(f"dev {name.removeprefix('eval_')} {(metrics or {})[name]:.3f}" for name in shown)
 
 
 def set_threads() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,12 @@ from typing import Any
 import torch
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
-from mtsa.data import readers
 from mtsa.data.catalogue import SOURCES
-from mtsa.data.examples import Example, Layout
+from mtsa.data.examples import Example
 from mtsa.data.official import emphasised
-from mtsa.data.parallel import read_parallel
-from mtsa.data.role_files import read_roles, words_beside
-from mtsa.data.shards import Shards, is_shards, open_shards
-from mtsa.data.source import InputError
-from mtsa.data.tagged import read_tagged, stray_tags
+from mtsa.data.sharding import Shards, is_shards, open_shards
+from mtsa.errors import InputError
+from mtsa.tasks.registry import get_task
 
 from .recipe import Recipe
 
@@ -51,14 +48,19 @@ class Split:
         return ({"train": self.train} if self.train else {}) | self.held_out()
 
 
-def read_split(recipe: Recipe) -> Split:
+def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split:
     """Read the files of a recipe; without a dev file, cut one from the training data.
+
+    Args:
+        recipe: the settings.
+        memory: parts that are given as values instead of files (`mtsa.data.in_memory`).
 
     Raises:
         InputError: whatever is wrong with them.
     """
     if not recipe.data.train:
         raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
+    task = get_task(recipe.task)
     shards = _sharded(recipe) if is_shards(recipe.data.train) else None
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
     files |= recipe.data.further
@@ -66,37 +68,34 @@ def read_split(recipe: Recipe) -> Split:
     if is_corpus(recipe.data.train):
         try:
             files |= {part: str(path) for part, path in corpus_files(recipe.data.train).items()}
-            layout = corpus_layout(recipe.data.train, recipe.task)
+            layout = corpus_layout(recipe.data.train, recipe.task, task.corpora)
         except ValueError as error:
             raise InputError(str(error)) from None
     read: dict[str, list[Any]] = {}
     remarks: list[str] = []
     for part, name in files.items():
-        if name and not (part == "train" and shards is not None):
+        if memory is not None and part in memory:
+            read[part], told = task.read_memory(recipe, memory[part], part)
+            remarks += told
+        elif name and not (part == "train" and shards is not None):
             check_there(name)
             phrases = layout.phrases and part == "train"
-            if recipe.translated and not is_corpus(recipe.data.train):
-                if not recipe.data.target(part):
-                    raise InputError(f"{name}: every file needs the file with its translations: --train A.en A.de")
-                check_there(recipe.data.target(part))
-                pairs = read_parallel(Path(name), Path(recipe.data.target(part)), _plain_encoding(layout))
-                read[part], told = list(pairs), pairs.remarks()
-            else:
-                read[part], told = read_examples(recipe, Path(name), dataclasses.replace(layout, phrases=phrases))
+            target = _target(recipe, part, name)
+            read[part], told = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
             remarks += told
     dev, test = (read.pop(part, []) for part in ("dev", "test"))
     if shards is not None:
         return Split(shards, dev, test, remarks, read)
     train = read.pop("train")
-    if recipe.by_class:
+    if task.stratified:
         check_labels(recipe, {str(example.label) for example in train}, len(train))
     if not dev:
-        train, dev = cut(train, recipe.data.dev_share, recipe.training.seed, by_class=recipe.by_class)
+        train, dev = cut(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
         same = sum(_known(dev, train))
         shared = f", {same:,} of which the rest has too, so that dev figures flatter" if same else ""
         remarks.append(f"dev: {len(dev):,} examples cut from the training data{shared}")
-    if recipe.data.emphasis:
-        train = emphasised(train, recipe.data.emphasis)
+    if recipe.data.oversampling:
+        train = emphasised(train, recipe.data.oversampling)
     return Split(train, dev, test, remarks, read)
 
 
@@ -109,32 +108,24 @@ def _sharded(recipe: Recipe) -> Shards:
     shards = open_shards(Path(recipe.data.train), recipe.task)
     if not recipe.data.dev:
         raise InputError(f"{shards.folder}: no dev part is cut from shards; name a file with --dev")
-    if recipe.training.refit or recipe.data.emphasis:
-        raise InputError(f"{shards.folder}: training.refit and data.emphasis need the training data in one file")
+    if recipe.training.refit or recipe.data.oversampling:
+        raise InputError(f"{shards.folder}: training.refit and data.oversampling need the training data in one file")
     return shards
 
 
-def read_examples(recipe: Recipe, path: Path, layout: Layout) -> tuple[list[Any], list[str]]:
-    """The examples of a file for the recipe's task, and what a user should know about the reading.
+def _target(recipe: Recipe, part: str, name: str) -> Path | None:
+    """The second file of a part, for tasks with two.
 
     Raises:
-        InputError: whatever is wrong with the file.
+        InputError: it is not named, or does not exist.
     """
-    if recipe.roles:
-        return list(
-            read_roles(path, words=words_beside(path, layout.format), format=layout.format, encoding=layout.encoding)
-        ), []
-    if recipe.tagged:
-        sentences = read_tagged(path, layout)
-        stray = stray_tags(sentences)
-        told = f"{path.name}: tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags"
-        return list(sentences), [told] if stray else []
-    found = readers.read(path, layout, number=recipe.regression, paired=recipe.paired)
-    return list(found), found.remarks()
-
-
-def _plain_encoding(layout: Layout) -> str:
-    return "utf-8" if layout.encoding == "auto" else layout.encoding
+    if get_task(recipe.task).files < 2 or is_corpus(recipe.data.train):
+        return None
+    target = recipe.data.target(part)
+    if not target:
+        raise InputError(f"{name}: every file needs a file with its translations: --train A.en A.de")
+    check_there(target)
+    return Path(target)
 
 
 def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
@@ -148,7 +139,7 @@ def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
     if different > max(_MANY, rows // (20 if sentences else 2)):
         raise InputError(
             f"{recipe.data.train}: {different:,} different labels in {rows:,} rows; is --label-column right? "
-            f"(for numbers, use --task {'similarity' if recipe.paired else 'regression'})"
+            f"(to predict numbers, use --task regression or --task similarity)"
         )
 
 

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mtsa.data.readers import PAIRED
-from mtsa.data.shards import is_shards
-from mtsa.data.source import InputError
-from mtsa.data.tasks import TASKS
+from mtsa.data.sharding import is_shards
 from mtsa.encoders import find_encoder
+from mtsa.errors import InputError
+from mtsa.tasks.base import Sections
+from mtsa.tasks.registry import get_task
 
-from .defaults import Sections, encoder_for, settings_for, tagger_settings, translator_settings
+from .cross_validation import cross_validate, repeat
+from .distributed import leave
 from .recipe import Recipe
-from .recipe_files import load_recipe, make_recipe
+from .recipe_files import load_recipe, make_recipe, rename_keys
 from .report import outcome_lines, summary_lines
-from .run import Outcome, Progress, run_recipe, set_threads
-from .several import cross_validate, repeat
-from .split import read_split
-from .unfinished import is_first
+from .resume import is_first
+from .run import Outcome, run_recipe, set_threads
+from .split import Split, read_split
+
+_log = logging.getLogger(__name__)
 
 
-def make(
+def make(recipe: str | None, **options: Any) -> Recipe:
+    """The recipe of the arguments of `mtsa train`; the options are those of `plan`."""
+    return plan(recipe, **options)[0]
+
+
+def plan(
     recipe: str | None,
     *,
     task: str | None = None,
@@ -34,18 +43,22 @@ def make(
     settings: list[str] | None = None,
     sized: bool = True,
     source: str = "the command line",
-) -> Recipe:
-    """The recipe that the arguments of `mtsa train` mean; without a name, one that suits the size of the training file
-    (which is read for it, but for `sized` false).
+    memory: Mapping[str, Any] | None = None,
+) -> tuple[Recipe, Split | None]:
+    """The recipe of the arguments of `mtsa train`, and its examples where they had to be read.
+
+    Without a recipe, the settings follow from the size of the training data (unless `sized` is false), which is read for that.
 
     Raises:
-        InputError: anything that does not fit.
+        InputError: arguments or data that cannot be used.
     """
+    split = None
     table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
     if vectors is not None:
         table["vectors"]["file"] = vectors
     if seed is not None:
         table["training"]["seed"] = seed
+    rename_keys(table, source)
     if recipe is not None:
         base = load_recipe(recipe)
         merged = _as_table(base)
@@ -54,19 +67,20 @@ def make(
         for section, values in table.items():
             merged[section] = {**merged[section], **values}
         if encoder is not None and encoder != base.encoder["name"]:
-            merged["encoder"] = {"name": encoder} if base.translated else _in_place(base, encoder)
+            merged["encoder"] = _in_place(base, encoder)
     else:
         merged = table
-        asked = TASKS.get(task or "classification", TASKS["classification"])  # an unknown one is told below
-        chosen = encoder or ("stacked_mtsa" if asked.tagged else "mtsa")
-        merged["encoder"] = {"name": chosen} if asked.translated else encoder_for(chosen)
+        kind = get_task(task or "classification")
+        merged["encoder"] = kind.encoder_section(encoder or kind.default_encoder)
     if task is not None:
         merged["task"] = task
-    if recipe is None and sized:
+    if (recipe is None and sized) or memory:
         read = make_recipe(merged, settings or [], source, whole=False)
-        for section, values in _settings(read).items() if read.data.train else ():
-            merged[section] = {**values, **merged.get(section, {})}
-    return make_recipe(merged, settings or [], recipe or source)
+        if read.data.train:
+            split = read_split(read, memory)
+            for section, values in _settings(read, split).items() if recipe is None else ():
+                merged[section] = {**values, **merged.get(section, {})}
+    return make_recipe(merged, settings or [], recipe or source), split
 
 
 def start(
@@ -76,10 +90,17 @@ def start(
     folds: int = 0,
     repeats: int = 1,
     tensorboard: bool = False,
-    say: Callable[[str], None],
-    progress: Progress,
+    split: Split | None = None,
 ) -> Outcome | dict[str, Any]:
-    """Run a recipe once, with several seeds, or over folds; says what came out.
+    """Run a recipe once, with several seeds, or over folds; logs the results.
+
+    Args:
+        recipe: the settings.
+        out: the run directory, or the directory of several.
+        folds: of a cross-validation; 0: none.
+        repeats: runs with different seeds.
+        tensorboard: whether to write files for TensorBoard.
+        split: the examples, where they have been read already.
 
     Raises:
         InputError: bad data, or a folder that holds something else.
@@ -89,20 +110,21 @@ def start(
         raise InputError("--folds 1 leaves nothing to train on; use at least 2")
     if folds or repeats > 1:
         several = cross_validate if folds else repeat
-        summary = several(recipe, out, folds or repeats, say=say, progress=progress)
+        summary = several(recipe, out, folds or repeats)
         for line in summary_lines(summary):
-            say(line)
+            _log.info(line)
         return summary
-    outcome = run_recipe(recipe, out, say=say, progress=progress, tensorboard=tensorboard)
+    outcome = run_recipe(recipe, out, tensorboard=tensorboard, split=split)
+    leave()
     if is_first():
         for line in outcome_lines(outcome):
-            say(line)
+            _log.info(line)
     return outcome
 
 
 def _in_place(base: Recipe, encoder: str) -> dict[str, Any]:
     """Another encoder in the place of a recipe's; of two stacks, the options that both have stay."""
-    section = encoder_for(encoder)
+    section = get_task(base.task).encoder_section(encoder)
     if not (encoder.startswith("stacked_") and str(base.encoder["name"]).startswith("stacked_")):
         return section
     known = find_encoder(encoder).options
@@ -117,14 +139,9 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _settings(recipe: Recipe) -> Sections:
-    """What follows from the size of the training data, and from what the words come from."""
-    size, vectors = len(read_split(recipe).train), bool(recipe.vectors.file)
-    if recipe.translated:
-        return translator_settings(size)
-    if recipe.tagged:
-        return tagger_settings(size, vectors=vectors)
-    found = settings_for(size, vectors=vectors, pretrained=bool(recipe.pretrained.model))
-    if is_shards(recipe.data.train):  # which take no dev data in
+def _settings(recipe: Recipe, split: Split) -> Sections:
+    """Settings for the size of the training data."""
+    found = get_task(recipe.task).default_settings(len(split.train), recipe)
+    if is_shards(recipe.data.train) and found.get("training", {}).get("refit"):  # which does not work with shards
         found["training"] = {**found["training"], "refit": False}
     return found

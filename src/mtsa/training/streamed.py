@@ -15,39 +15,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtsa.data import readers
-from mtsa.data.batches import shuffled_batches
-from mtsa.data.examples import Examples
-from mtsa.data.parallel import parallel_lines
-from mtsa.data.role_files import stream_roles, words_beside
-from mtsa.data.shards import Shards, deal
-from mtsa.data.source import InputError
-from mtsa.data.tagged import stream_tagged
-from mtsa.models.answers import silent
+from mtsa.data.batching import shuffled_batches
+from mtsa.data.sharding import Shards, deal
+from mtsa.errors import InputError
+from mtsa.metrics.base import PartScore
+from mtsa.progress import progress
+from mtsa.tasks.encoded import EncodedData
+from mtsa.tasks.registry import get_task
 
-from .parts import Part
 from .recipe import Recipe
-from .score import PartScore
 from .split import check_there
 
 _PACKED = 4  # times larger a gzip file is when unpacked, about
 
 
 @dataclass(frozen=True)
-class StreamedPart(Part):
+class StreamedData(EncodedData):
     """Numbered examples of a folder of shards. A batch is of one shard; shards, and each by itself, are shuffled each pass."""
 
     shards: Shards
-    number: Callable[[list[Any]], tuple[Part, int]]  # examples as numbers, and how many texts were cut
+    number: Callable[[list[Any]], tuple[EncodedData, int]]  # examples as numbers, and how many texts were cut
     sizes: list[array[int]]  # words of each row, of each shard
     starts: list[int]  # place of the first row of each shard, and the count of all
-    _there: dict[int, Part] = field(default_factory=dict)  # the shard that is in memory
+    _there: dict[int, EncodedData] = field(default_factory=dict)  # the shard that is in memory
 
     def __len__(self) -> int:
         return self.starts[-1]
 
     @property
-    def sample(self) -> Part:
+    def sample(self) -> EncodedData:
         """The first shard, which is a random sample of all."""
         return self.shard(0)
 
@@ -55,7 +51,7 @@ class StreamedPart(Part):
     def lengths(self) -> list[int]:
         return [length for shard in self.sizes for length in shard]
 
-    def shard(self, number: int) -> Part:
+    def shard(self, number: int) -> EncodedData:
         """One shard; the one before leaves memory."""
         if number not in self._there:
             self._there.clear()
@@ -69,31 +65,31 @@ class StreamedPart(Part):
             for batch in shuffled_batches(self.sizes[number], size, tokens=tokens, least=least, seed=own, epoch=epoch):
                 yield [start + place for place in batch]
 
-    def batch(self, places: Sequence[int]) -> dict[str, Tensor]:
+    def collate(self, places: Sequence[int]) -> dict[str, Tensor]:
         part, own = self._own(places)
-        return part.batch(own)
+        return part.collate(own)
 
-    def places_filled(self, batch: Sequence[int]) -> int:
+    def padded_size(self, batch: Sequence[int]) -> int:
         part, own = self._own(batch)
-        return part.places_filled(own)
+        return part.padded_size(own)
 
-    def words_in(self, batch: Sequence[int]) -> int:
+    def token_count(self, batch: Sequence[int]) -> int:
         part, own = self._own(batch)
-        return part.words_in(own)
+        return part.token_count(own)
 
-    def _own(self, places: Sequence[int]) -> tuple[Part, list[int]]:
+    def _own(self, places: Sequence[int]) -> tuple[EncodedData, list[int]]:
         """The shard of a batch, and its places in there."""
         number = bisect_right(self.starts, places[0]) - 1
         return self.shard(number), [place - self.starts[number] for place in places]
 
-    def answers(self, model: Any, tick: Callable[[int], None] = silent) -> Any:
-        raise NotImplementedError("a streamed part is trained on alone")
+    def predict(self, model: Any) -> Any:
+        raise TypeError("sharded data is for training only")
 
-    def score(self, found: Any, places: Sequence[int] | None = None) -> PartScore:
-        raise NotImplementedError("a streamed part is trained on alone")
+    def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
+        raise TypeError("sharded data is for training only")
 
 
-def stream_part(shards: Shards, number: Callable[[list[Any]], tuple[Part, int]]) -> tuple[StreamedPart, int]:
+def stream_part(shards: Shards, number: Callable[[list[Any]], tuple[EncodedData, int]]) -> tuple[StreamedData, int]:
     """The part of a folder of shards, and how many of its texts were cut off; numbers each shard once.
 
     Raises:
@@ -105,38 +101,28 @@ def stream_part(shards: Shards, number: Callable[[list[Any]], tuple[Part, int]])
         part, cut = number(shards.read(place))
         if not len(part):
             raise InputError(
-                f"{shards.folder}: nothing of shard {place} is short enough to train on; set tokens.longest higher"
+                f"{shards.folder}: nothing of shard {place} is short enough to train on; set tokens.max_length higher"
             )
         sizes.append(array("i", part.lengths))
         cut_off += cut
-    return StreamedPart([], shards, number, sizes, [0, *accumulate(map(len, sizes))]), cut_off
+    return StreamedData([], shards, number, sizes, [0, *accumulate(map(len, sizes))]), cut_off
 
 
-def make_shards(
-    recipe: Recipe, folder: Path, *, megabytes: float, tick: Callable[[int], None] = lambda count: None
-) -> tuple[Shards, list[str]]:
-    """Deal the training file of a recipe out into shards of about so many megabytes, and what a user should know about it.
+def make_shards(recipe: Recipe, folder: Path, *, megabytes: float) -> tuple[Shards, list[str]]:
+    """Split the training file of a recipe into shards of about so many megabytes; the shards, and remarks for the user.
 
     Raises:
-        InputError: whatever is wrong with the file, or a folder that is there already.
+        InputError: whatever is wrong with the file, or a folder that already exists.
     """
     path, target = Path(recipe.data.train), recipe.data.target("train")
-    check_there(str(path))
-    told = Examples(path, [])
-    examples: Iterator[Any]
-    if recipe.roles:
-        beside = words_beside(path, recipe.layout.format)
-        examples = stream_roles(path, words=beside, format=recipe.layout.format, encoding=recipe.layout.encoding)
-    elif recipe.tagged:
-        examples = stream_tagged(path, recipe.layout)
-    elif recipe.translated:
-        check_there(target)
-        encoding = "utf-8" if recipe.layout.encoding == "auto" else recipe.layout.encoding
-        examples = parallel_lines(told, Path(target), encoding)
-    else:
-        examples = readers.usable(told, recipe.layout, number=recipe.regression, paired=recipe.paired)
+    for name in (str(path), target):
+        if name:
+            check_there(name)
+    remarks: list[str] = []
+    examples = get_task(recipe.task).stream(recipe, remarks)
     size = sum(Path(name).stat().st_size for name in (path, target) if name)
     packed = _PACKED if path.suffix.lower() == ".gz" else 1
     count = math.ceil(packed * size / (megabytes * 1e6))
-    shards = deal(examples, folder, task=recipe.task, shards=count, seed=recipe.training.seed, tick=tick)
-    return shards, told.remarks()
+    with progress("sharding"):
+        shards = deal(examples, folder, task=recipe.task, shards=count, seed=recipe.training.seed)
+    return shards, remarks

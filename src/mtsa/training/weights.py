@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from mtsa.data.source import InputError
+from mtsa.errors import InputError
 
 
 @contextmanager

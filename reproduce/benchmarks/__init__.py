@@ -1,0 +1,1 @@
+"""Speed and memory of whole models, of tagging and of the server."""

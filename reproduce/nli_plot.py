@@ -1,0 +1,74 @@
+"""The paper's Figure 1c: accuracy against inference time, the size of a point its memory."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mtsa.errors import InputError
+from mtsa.files import replacing
+
+
+def read_costs(path: Path) -> dict[str, tuple[float, float]]:
+    """(seconds of answering the dev pairs, bytes of a training step) of each model in a record of `bench nli`.
+
+    Raises:
+        InputError: it is none, or was made without --data.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        seconds = {row["name"]: float(row["dev_seconds"]) for row in record["passes"]}
+        memory = {row["name"]: float(row["step_bytes"]) for row in record["memory"] if row["step_bytes"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is no record of python -m reproduce bench nli; make one with: python -m reproduce bench nli --data FOLDER"
+        ) from None
+    if not seconds:
+        raise InputError(
+            f"{path} has no pass over the dev pairs; make it again with: python -m reproduce bench nli --data FOLDER"
+        )
+    return {name: (seconds[name], memory[name]) for name in seconds if name in memory}
+
+
+def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]], path: Path) -> list[str]:
+    """Write the picture of the models of Table 1 that have both records and costs; their names.
+
+    Raises:
+        InputError: there is none.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    found: dict[str, list[float]] = {}
+    dataset = "snli" if any(record["dataset"] == "snli" for record in records) else "snli-subset"
+    for record in records:
+        if record["row"] in costs and record["dataset"] == dataset and not record["row"].startswith("mtsa_"):  # ablations
+            found.setdefault(record["row"], []).append(record["test_evaluations"][0]["accuracy"])
+    if not found:
+        raise InputError("no model has both a record and a cost yet")
+    drawn: list[str] = []
+    figure, axes = pyplot.subplots(figsize=(7.5, 5.0), layout="constrained")
+    for name, values in sorted(found.items(), key=lambda item: costs[item[0]][0]):  # labels above and below in turn
+        seconds, memory = costs[name]
+        accuracy = 100 * statistics.fmean(values)
+        colour = "tab:red" if name == "mtsa" else "tab:blue" if name.startswith("mtsa") else "tab:grey"
+        axes.scatter(seconds, accuracy, s=memory / 1024**2, alpha=0.55, color=colour)
+        shift = (0, -24 if len(drawn) % 2 else 20)
+        label = f"{name}, {memory / 1024**2:.0f} MiB"
+        axes.annotate(label, (seconds, accuracy), xytext=shift, textcoords="offset points", fontsize=7, ha="center")
+        drawn.append(name)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds for the dev pairs, at the paper's width")
+    axes.set_ylabel("test accuracy (%), at half of the paper's width")
+    axes.set_title(f"{dataset}; area: peak memory of a training step, length 64, batch 64", fontsize=9)
+    axes.margins(0.18)
+    axes.grid(alpha=0.3)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=130, format="png")
+    pyplot.close(figure)
+    return list(found)

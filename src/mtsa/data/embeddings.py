@@ -1,0 +1,170 @@
+"""Word vectors in GloVe's text format, plain or in .gz or .zip: read once, only what is needed kept."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtsa.errors import InputError, at
+from mtsa.progress import progress
+
+_WIDEST = 4096
+_LONGEST_LINE = 64 * _WIDEST
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of the wanted words that were found, and of others that may come up later."""
+
+    width: int
+    wanted: dict[str, Tensor]  # word -> [width]
+    others: list[str]
+    other_rows: Tensor  # [len(others), width]
+
+
+def read_vectors(
+    path: Path,
+    wanted: Collection[str],
+    *,
+    member: str = "",
+    others: int = 0,
+    acceptable: Callable[[str], bool] = lambda word: True,
+) -> Vectors:
+    """Read the vectors of the wanted words, and of the first `others` further words.
+
+    Args:
+        path: GloVe text, plain, .gz or .zip.
+        wanted: the words of the training text.
+        member: which file of a .zip, when it holds several.
+        others: how many further words to keep, in the order of the file (the most frequent first in GloVe's).
+        acceptable: which further words are worth keeping.
+
+    Raises:
+        InputError: not a vector file, with the line.
+    """
+    wanted = set(wanted)
+    found: dict[str, Tensor] = {}
+    names: list[str] = []
+    rows: list[np.ndarray] = []
+    width = 0
+    with _opened(path, member) as file, progress("reading vectors", unit="lines") as bar:
+        for number, line in _lines(file, path):
+            if number == 1 and _is_header(line):
+                continue
+            if width == 0:
+                width = len(line.split()) - 1
+                if not 1 <= width <= _WIDEST:
+                    raise at(path, number, "this is no word vector; each line must be a word and its numbers")
+            word, values = _split(path, number, line, width)
+            if word in wanted:
+                if word not in found:
+                    found[word] = torch.from_numpy(_parsed(path, number, values, width))
+            elif len(names) < others and acceptable(word):
+                names.append(word)
+                rows.append(_parsed(path, number, values, width))
+            if number % 5000 == 0:
+                bar.update(number)
+    if width == 0:
+        raise InputError(f"{path} holds no word vectors; it seems to be empty")
+    table = torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, width)
+    return Vectors(width, found, names, table)
+
+
+def _is_header(line: bytes) -> bool:
+    """word2vec's first line: how many vectors, and how wide."""
+    parts = line.split()
+    return len(parts) == 2 and all(part.isdigit() for part in parts)
+
+
+def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes]:
+    parts = line.rstrip().rsplit(b" ", width)  # a word may hold spaces
+    if len(parts) != width + 1:
+        count = len(line.split()) - 1
+        raise at(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
+    try:
+        return parts[0].decode("utf-8"), line[len(parts[0]) :]
+    except UnicodeDecodeError:
+        return parts[0].decode("utf-8", errors="replace"), line[len(parts[0]) :]  # such a word never matches
+
+
+def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told below
+            row = np.array(values.split(), dtype=np.float32)
+    except ValueError:
+        raise at(path, number, "one of the values is no number; is the file broken?") from None
+    if len(row) != width or not np.isfinite(row).all():
+        raise at(path, number, "one of the values is not a finite number; is the file broken?")
+    return row
+
+
+def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        while line := file.readline(_LONGEST_LINE):
+            number += 1
+            if len(line) == _LONGEST_LINE:
+                raise at(path, number, "the line is too long for a word vector; is this a vector file?")
+            if line.strip():
+                yield number, line
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise at(path, number + 1, f"the file is damaged ({error}); fetch it again") from None
+
+
+@contextmanager
+def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
+    try:
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as archive, _inside(path, archive, member) as inner:
+                yield io.BufferedReader(inner)  # type: ignore[type-var]
+        elif path.suffix.lower() == ".gz":
+            with gzip.open(path, "rb") as packed:
+                yield packed
+        else:
+            with path.open("rb") as plain:
+                yield plain
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; name a file of word vectors") from None
+    except PermissionError:
+        raise InputError(f"{path}: you may not read this file") from None
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
+        raise InputError(f"{path} is no zip file, or a damaged one; fetch it again") from None
+
+
+def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
+    name = _member(path, archive, member)
+    try:
+        return archive.open(name)
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile):
+        raise InputError(f"{path} is a damaged zip file; fetch it again") from None
+    except (NotImplementedError, RuntimeError):  # what zipfile raises for a compression it does not know, or a password
+        raise InputError(
+            f"{path}: {name} is encrypted or packed in an unknown way; unpack it and name the text file"
+        ) from None
+
+
+def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:
+    names = [info.filename for info in archive.infolist() if info.filename and not info.filename.endswith("/")]
+    shown = ", ".join(" ".join(name.split()) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    if member:
+        if member not in names:
+            raise InputError(f'{path} holds no "{member}"; it holds {shown}')
+        return member
+    if not names:
+        raise InputError(f"{path} is an empty archive; fetch it again")
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} files ({shown}); name one with --set vectors.member={names[0]}")
+    return names[0]

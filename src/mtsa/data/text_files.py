@@ -1,0 +1,84 @@
+"""Lines of a text file from outside: decoded strictly, numbered, and never longer than they should be."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from mtsa.errors import InputError, at
+
+LONGEST = 65_536
+"""Characters in one line or field; more than this is no sentence but a broken file."""
+
+
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Number and text of each line, split at line feeds alone; a carriage return before one goes with it. A .gz is unpacked.
+
+    Raises:
+        InputError: no such file, not in that encoding, a NUL character, or a line of more than 65,536 characters.
+    """
+    with _open(path) as file:
+        number = 0
+        while raw := _line(file, path):
+            number += 1
+            if len(raw) > 4 * LONGEST:
+                raise _too_long(path, number)
+            text = decode(raw, encoding, path, number).rstrip("\n").removesuffix("\r")
+            if number == 1:
+                text = text.removeprefix("\ufeff")
+            if len(text) > LONGEST:
+                raise _too_long(path, number)
+            if "\0" in text:  # by an encoding that can spell it
+                raise _no_text(path, number)
+            yield number, text
+
+
+def _line(file: BinaryIO, path: Path) -> bytes:
+    try:
+        return file.readline(4 * LONGEST + 2)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError(f"{path} is no whole gzip file; fetch it again, or unpack it and name the unpacked file") from None
+
+
+def _too_long(path: Path, number: int) -> InputError:
+    return at(path, number, f"more than {LONGEST:,} characters; split the text, or look for a missing line feed")
+
+
+def _no_text(path: Path, number: int) -> InputError:
+    return at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+
+
+def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
+    """Bytes to text.
+
+    Raises:
+        InputError: where a byte does not belong to the encoding, or the encoding is unknown.
+    """
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path} is UTF-16 text, as spreadsheets save it; save it as UTF-8")
+    if b"\0" in raw:
+        raise _no_text(path, number)
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        byte = raw[error.start]
+        other = "cp1252" if encoding.lower().replace("-", "") == "utf8" else "utf-8"
+        raise at(
+            path, number, f"byte 0x{byte:02x} is not {encoding}; give the file's encoding, such as --encoding {other}"
+        ) from None
+    except LookupError:
+        raise InputError(f'encoding "{encoding}" is unknown; common ones are utf-8, cp1252 and latin-1') from None
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; name a file") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None

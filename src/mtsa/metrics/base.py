@@ -1,0 +1,45 @@
+"""What the metrics of every task have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Figures(Protocol):
+    """The metrics of a model's predictions. Those of a new task need these five members."""
+
+    @property
+    def count(self) -> int:
+        """How many predictions were scored."""
+
+    def curve(self) -> dict[str, float]:
+        """The metrics to follow in training; `score` selects the best model, higher is better."""
+
+    def line(self) -> str:
+        """The main metrics in one line."""
+
+    def table(self) -> str:
+        """All metrics as a table."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """The metrics of a model on one part of the data, with the loss, where there is one."""
+
+    figures: Figures
+    loss: float | None = None
+
+    def curve(self) -> dict[str, float]:
+        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss."""
+        metrics = self.figures.curve()
+        if self.loss is None:
+            return metrics
+        return {**metrics, "score": metrics["score"] - 1e-6 * min(self.loss, 100.0), "loss": self.loss}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {**self.figures.as_json(), **({} if self.loss is None else {"loss": self.loss})}

@@ -1,0 +1,75 @@
+"""The networks as models of `transformers`: saved, loaded and used by its classes and pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
+
+from .classifier import SentenceClassifier
+from .config import ContextConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
+from .pair import PairClassifier
+from .tagger import Tagger
+
+
+@dataclass
+class TaggerOutput(TokenClassifierOutput):
+    """Logits of the tags, and of each word being a predicate."""
+
+    found: Tensor | None = None  # [B, N]
+
+
+class HubModel(PreTrainedModel):
+    """What the models share."""
+
+    config_class: type[ContextConfig] = ContextConfig
+    base_model_prefix = "mtsa"
+    main_input_name = "input_ids"
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Every layer keeps the weights it was built with."""
+
+
+class MtsaForSequenceClassification(SentenceClassifier, HubModel):
+    """A sentence classifier over any registered encoder; with one label it is a regression model."""
+
+    hub = True
+    config_class = MtsaConfig
+
+    def __init__(self, config: MtsaConfig) -> None:
+        super().__init__(config)
+        self.post_init()
+
+    def make_output(self, **values: Any) -> SequenceClassifierOutput:
+        return SequenceClassifierOutput(**values)
+
+
+class MtsaForSequencePairClassification(PairClassifier, HubModel):
+    """Two tied encoders and a head that compares their vectors; with one label it is a regression model."""
+
+    hub = True
+    config_class = MtsaPairConfig
+
+    def __init__(self, config: MtsaPairConfig) -> None:
+        super().__init__(config)
+        self.post_init()
+
+    def make_output(self, **values: Any) -> SequenceClassifierOutput:
+        return SequenceClassifierOutput(**values)
+
+
+class MtsaForTokenClassification(Tagger, HubModel):
+    """A tagger over any registered encoder; with a flag it labels the roles of one predicate."""
+
+    hub = True
+    config_class = MtsaTaggerConfig
+
+    def __init__(self, config: MtsaTaggerConfig) -> None:
+        super().__init__(config)
+        self.post_init()
+
+    def make_output(self, **values: Any) -> TaggerOutput:
+        return TaggerOutput(**values)

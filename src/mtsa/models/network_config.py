@@ -1,0 +1,71 @@
+"""The configuration of a network as plain values: what `config.json` contains, without importing transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class NetworkConfig:
+    """Values of a configuration as attributes; `transformers` configurations have the same ones."""
+
+    words: tuple[int, int] = (2, 0)
+    width: int = 100
+    encoder: str = "mtsa"
+    encoder_options: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    activation: str = "relu"
+    dropout: float = 0.0
+    pretrained: dict[str, Any] | None = None
+    pooling: str = "source2token"
+    hidden: int = 300
+    target: tuple[float, float] = (0.0, 1.0)
+    language: float = 0.0
+    highway: bool = False
+    flag: int = 0
+    finder: int = 0
+    smoothing: float = 0.0
+    id2label: dict[int, str]
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        for name, value in values.items():
+            if isinstance(name, str) and not name.startswith("_") and name not in ("num_labels", "tags", "to_dict", "values"):
+                setattr(self, name, value)
+        self.id2label = {int(number): str(name) for number, name in values["id2label"].items()}
+
+    @property
+    def num_labels(self) -> int:
+        """How many classes or tags there are."""
+        return len(self.id2label)
+
+    @property
+    def tags(self) -> list[str]:
+        """The names of the tags, in order."""
+        return [self.id2label[number] for number in range(len(self.id2label))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as they are in the file."""
+        return self.values
+
+
+def read_config(folder: Path) -> NetworkConfig:
+    """The configuration of a run directory.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError, OSError: it is not one.
+    """
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise TypeError("config.json must contain an object")
+    return NetworkConfig(values)
+
+
+class Output(dict[str, Any]):
+    """The output of a network: values by name, also as attributes, as in `transformers`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None

@@ -1,0 +1,172 @@
+"""The queue before the models: whatever is waiting when the model is free is answered together, in small pieces.
+
+One thread does all the work of the models, so that no two requests ever touch one at the same time. Models take turns, and a
+piece is never long, so that nobody waits for a large request of somebody else, and what is no longer awaited is not worked on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_log = logging.getLogger("mtsa.serve")
+
+
+class FullError(Exception):
+    """There is no room in the queue."""
+
+
+class Answering(Protocol):
+    """A model: answers to questions, in order, and how long a question is."""
+
+    def answers(self, questions: Sequence[Any]) -> list[Any]: ...
+
+    def size(self, question: Any) -> int: ...
+
+
+class _Request:
+    """What one caller waits for: answers that come in one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[Any] = [None] * count
+        self.left = count
+        self.whole: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def put(self, place: int, answer: Any, error: Exception | None) -> None:
+        """One answer, or what went wrong with it, which ends the request."""
+        if self.whole.done():  # given up
+            return
+        if error is not None:
+            self.whole.set_exception(error)
+            return
+        self.answers[place] = answer
+        self.left -= 1
+        if not self.left:
+            self.whole.set_result(self.answers)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One question, or one piece of other work, of a request."""
+
+    request: _Request
+    place: int
+    question: Any = None
+    work: Callable[[], Any] | None = None
+
+
+class Line:
+    """A queue with one worker; made inside a running event loop.
+
+    Args:
+        waiting: questions that may wait.
+        batch: questions that are answered together.
+        characters: of those questions; one that is longer is answered alone.
+    """
+
+    def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
+        self._most, self._batch, self._characters = waiting, batch, characters
+        self._lanes: dict[int, tuple[Answering | None, deque[_Item]]] = {}  # of each model, in the order of their turns
+        self._there = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._closed = False
+        self._worker = asyncio.create_task(self._work())
+
+    async def ask(self, model: Answering, questions: Sequence[Any], seconds: float) -> list[Any]:
+        """Answers to questions, after at most so many seconds.
+
+        Raises:
+            FullError: too many are waiting.
+            TimeoutError: it took longer.
+        """
+        request = _Request(len(questions))
+        return await self._wait(model, [_Item(request, place, question) for place, question in enumerate(questions)], seconds)
+
+    async def do(self, work: Callable[[], Any], seconds: float) -> Any:
+        """The result of other work with a model, done in turn, by itself."""
+        return (await self._wait(None, [_Item(_Request(1), 0, work=work)], seconds))[0]
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is still somebody who works."""
+        return not self._worker.done()
+
+    async def close(self) -> None:
+        """Answer what is waiting, then stop; later requests are refused."""
+        self._closed = True
+        self._there.set()
+        await self._worker
+        self._thread.shutdown()
+
+    async def _wait(self, model: Answering | None, items: list[_Item], seconds: float) -> list[Any]:
+        waiting = sum(len(lane) for _, lane in self._lanes.values())
+        if self._closed or waiting + len(items) > self._most:
+            raise FullError
+        self._lanes.setdefault(id(model), (model, deque()))[1].extend(items)
+        self._there.set()
+        return await asyncio.wait_for(items[0].request.whole, seconds)  # given up when time is up, or when it is cancelled
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._there.wait()
+            model, items = self._next()
+            if items:
+                for item, (answer, error) in zip(
+                    items, await loop.run_in_executor(self._thread, _done, model, items), strict=True
+                ):
+                    item.request.put(item.place, answer, error)
+            elif self._closed:
+                return
+            else:
+                self._there.clear()
+
+    def _next(self) -> tuple[Answering | None, list[_Item]]:
+        """The model whose turn it is, and what it is asked next; its next turn comes after the others'."""
+        for key in list(self._lanes):
+            model, lane = self._lanes.pop(key)
+            taken: list[_Item] = []
+            size = 0
+            while lane and len(taken) < (1 if model is None else self._batch):
+                if lane[0].request.whole.done():  # given up
+                    lane.popleft()
+                    continue
+                size += 0 if model is None else model.size(lane[0].question)
+                if taken and size > self._characters:
+                    break
+                taken.append(lane.popleft())
+            if lane:
+                self._lanes[key] = (model, lane)
+            if taken:
+                return model, taken
+        return None, []
+
+
+def _done(model: Answering | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
+    """Answers, or what went wrong; when some questions fail together, each is asked alone, so that one harms no other."""
+    if model is not None and len(items) > 1:
+        try:
+            answers = model.answers([item.question for item in items])
+            if len(answers) == len(items):
+                return [(answer, None) for answer in answers]
+        except Exception:
+            _log.warning("%d questions failed together; each is asked alone", len(items), exc_info=True)
+    return [_alone(model, item) for item in items]
+
+
+def _alone(model: Answering | None, item: _Item) -> tuple[Any, Exception | None]:
+    try:
+        if item.work is not None:
+            return item.work(), None
+        assert model is not None
+        (answer,) = model.answers([item.question])
+        return answer, None
+    except StopIteration:  # which no future may hold
+        return None, RuntimeError("a model ended early")
+    except Exception as error:
+        return None, error

@@ -1,0 +1,76 @@
+"""A model as the server sees it: a name, facts, predictions, and attention maps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mtsa.errors import InputError
+from mtsa.inference.auto import open_predictor
+from mtsa.inference.weights import as_json
+from mtsa.tasks.predictor import Predictor, Question
+
+_DIGITS = 7  # of weights that are sent: as many as float32 has
+
+
+class Served:
+    """An opened run under a name."""
+
+    def __init__(self, name: str, predictor: Predictor) -> None:
+        self.name, self.predictor = name, predictor
+
+    def facts(self) -> dict[str, Any]:
+        """What a page or a client should know."""
+        return {"name": self.name, **self.predictor.facts()}
+
+    def check(self, question: Question) -> None:
+        """Refuse what this model cannot be asked.
+
+        Raises:
+            InputError: a field that is missing, or one that the model does not read.
+        """
+        try:
+            self.predictor.check_question(question)
+        except InputError as error:
+            raise InputError(f'model "{self.name}": {error}') from None
+
+    def answers(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """Predictions for checked questions, as plain values."""
+        return self.predictor.answer(questions)
+
+    def size(self, question: Question) -> int:
+        """How long a question is, in characters."""
+        return len(question.text) + len(question.pair or "")
+
+    def look(self, question: Question, most: int) -> bytes:
+        """The attention weights for each text of a question, as JSON.
+
+        Raises:
+            InputError: a model without tensorized attention, a text without words, or one of more words than `most`.
+        """
+        for text in (question.text, question.pair or ""):
+            count = self.predictor.token_count(text)
+            if count > most:
+                raise InputError(f"the text has {count} words; weights are shown for texts of at most {most}")
+        found = self.predictor.explain(question)
+        sent = {"model": self.name, "sentences": [as_json(one, features=True, digits=_DIGITS) for one in found]}
+        return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
+
+
+def open_models(folders: Sequence[Path]) -> dict[str, Served]:
+    """Run folders by name: the last part of the path, with a number where two are the same.
+
+    Raises:
+        InputError: a folder that holds no finished run.
+    """
+    found: dict[str, Served] = {}
+    for folder in folders:
+        base = name = folder.resolve().name or "model"
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = Served(name, open_predictor(folder))
+    return found

@@ -1,0 +1,98 @@
+"""Run the server until it is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from mtsa.errors import InputError
+
+from .app import build_app
+from .limits import Limits
+from .middleware import LOOPBACK
+from .served_model import Served
+
+_log = logging.getLogger(__name__)
+
+
+def serve(models: dict[str, Served], host: str, port: int, limits: Limits | None = None) -> None:
+    """Serve models; returns after SIGINT or SIGTERM, when the requests under way have been answered.
+
+    Args:
+        models: by name, at least one.
+        host: the address to bind to.
+        port: 0 for a free one.
+        limits: what is taken at most.
+
+    Raises:
+        InputError: an address or port that cannot be had.
+    """
+    limits = limits or Limits()
+    local = is_loopback(host)
+    listening = _listen(host, port)
+    app = build_app(models, limits, (*LOOPBACK, host) if local else ())
+    shown = f"[{host}]" if ":" in host else host
+    with listening:
+        _log.info(f"{', '.join(models)}: http://{shown}:{listening.getsockname()[1]}/ (stop with Ctrl-C)")
+        if not local:
+            _log.warning(
+                f"{host} is not a loopback address: anyone who reaches this machine can use the page, no password needed"
+            )
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=2 * limits.waiting,
+            timeout_graceful_shutdown=int(limits.seconds) + 1,
+        )
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            _Server(config).run([listening])  # which raises the signal again when it has stopped: then nothing is left to do
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    _log.info("stopped")
+
+
+class _Server(uvicorn.Server):
+    """Told to stop twice, it stops at once."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        made = socket.socket(family, kind)
+    except OSError as error:
+        raise InputError(f"--host {host}: {error.strerror or error}") from None
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(address)
+        made.listen(2048)
+    except OSError as error:
+        made.close()
+        raise InputError(
+            f"{host}:{port} cannot be used: {error.strerror}; choose another with --port, or 0 for a free one"
+        ) from None
+    return made

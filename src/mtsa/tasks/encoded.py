@@ -1,0 +1,65 @@
+"""Examples as token ids: what batches are made of, what a model predicts for them, and how that is scored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from mtsa.data.batching import shuffled_batches
+from mtsa.metrics.base import PartScore
+
+
+@dataclass(frozen=True)
+class EncodedData(ABC):
+    """Encoded examples of one part of the data."""
+
+    rows: list[list[int]]  # the token ids of each
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each example."""
+        return [len(row) for row in self.rows]
+
+    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
+        """The batches of one epoch, as lists of example indices; see `shuffled_batches`."""
+        yield from shuffled_batches(self.lengths, size, tokens=tokens, least=least, seed=seed, epoch=epoch)
+
+    def count(self, size: int, *, tokens: int, least: int, seed: int) -> int:
+        """How many batches an epoch has; every epoch has the same number."""
+        return sum(1 for _ in self.batches(size, tokens=tokens, least=least, seed=seed, epoch=0))
+
+    @property
+    def sample(self) -> EncodedData:
+        """All of it, or a random part that fits into memory."""
+        return self
+
+    @abstractmethod
+    def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        """Some examples as a padded batch, under the names of the model's arguments."""
+
+    @abstractmethod
+    def predict(self, model: Any) -> Any:
+        """What a model predicts for all examples."""
+
+    def predict_fast(self, model: Any) -> Any:
+        """Predictions that are good enough to follow training with."""
+        return self.predict(model)
+
+    @abstractmethod
+    def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
+        """The metrics of such predictions, for all examples or for some."""
+
+    def padded_size(self, batch: Sequence[int]) -> int:
+        """Tokens of a batch, padding included."""
+        return len(batch) * max(1, *(len(self.rows[index]) for index in batch))
+
+    def token_count(self, batch: Sequence[int]) -> int:
+        """Tokens of a batch, without padding."""
+        return sum(len(self.rows[index]) for index in batch)

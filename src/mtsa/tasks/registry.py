@@ -1,0 +1,80 @@
+"""The tasks by name: those of this package, of installed plugins and of plugin modules."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from mtsa.errors import InputError
+from mtsa.names import nearest
+
+if TYPE_CHECKING:
+    from .base import Task
+
+ENTRY_POINTS = "mtsa.tasks"
+"""Group of the entry points by which an installed package offers tasks: NAME = "module:Class"."""
+
+_BUILT_IN = {
+    "classification": "mtsa.tasks.text:Classification",
+    "regression": "mtsa.tasks.text:Regression",
+    "pair": "mtsa.tasks.text:PairClassification",
+    "similarity": "mtsa.tasks.text:Similarity",
+    "tagging": "mtsa.tasks.tagging:Tagging",
+    "srl": "mtsa.tasks.srl:SemanticRoles",
+    "translation": "mtsa.tasks.translation:Translation",
+}
+_tasks: dict[str, Task] = {}  # those that have been imported or registered
+
+
+def task_names() -> list[str]:
+    """The names of all tasks."""
+    plugins = [point.name for point in entry_points(group=ENTRY_POINTS)]
+    return list(dict.fromkeys((*_BUILT_IN, *_tasks, *plugins)))
+
+
+def register(task: type[Task]) -> type[Task]:
+    """Make a task known by its name, in this process. Can be used as a decorator.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if task.name in task_names():
+        raise ValueError(f'there is already a task "{task.name}"; choose another name')
+    _tasks[task.name] = task()
+    return task
+
+
+def get_task(name: str) -> Task:
+    """The task of a name.
+
+    Raises:
+        InputError: an unknown name.
+    """
+    if name not in _tasks:
+        _tasks[name] = _import(name)
+    return _tasks[name]
+
+
+def load_plugin(module: str) -> None:
+    """Import a module that registers tasks or encoders.
+
+    Raises:
+        InputError: it cannot be imported, or registers a name that is taken.
+    """
+    try:
+        importlib.import_module(module)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"plugin {module} cannot be imported: {error}") from None
+
+
+def _import(name: str) -> Task:
+    home = _BUILT_IN.get(name)
+    if home is None:
+        home = next((point.value for point in entry_points(group=ENTRY_POINTS) if point.name == name), None)
+    if home is None:
+        hint = nearest(name, task_names())
+        raise InputError(f'unknown task "{name}"; {hint} (a task of your own is loaded with --plugin MODULE)')
+    module, _, kind = home.partition(":")
+    task: Task = getattr(importlib.import_module(module), kind)()
+    return task

@@ -1,0 +1,94 @@
+"""Semantic roles: who did what to whom, for each predicate of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from mtsa.data.bio import tag_names
+from mtsa.data.check_tags import check_roles
+from mtsa.data.examples import Layout
+from mtsa.data.findings import Report
+from mtsa.data.role_files import as_json, read_roles, stream_roles, words_beside
+from mtsa.errors import InputError
+from mtsa.models.tagger import IGNORED
+from mtsa.training.recipe import Recipe
+from mtsa.training.split import Split
+
+from .base import unread_keys
+from .encoded import EncodedData
+from .tag_data import PredicateRow, RoleData
+from .tagging import WordTask, encode_words
+
+if TYPE_CHECKING:
+    from mtsa.training.folder import Run
+
+    from .predictor import Predictor
+
+
+class SemanticRoles(WordTask):
+    """The roles around each predicate, which the model also finds."""
+
+    name = "srl"
+    columns = ("words", "frames")
+    corpora = ("roles",)
+
+    def check_settings(self, recipe: Recipe, source: str) -> None:
+        unread_keys(recipe, source, self.name, "data", ["text_column", "label_column"])
+        super().check_settings(recipe, source)
+
+    def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
+        words = words_beside(path, layout.format)
+        return list(read_roles(path, words=words, format=layout.format, encoding=layout.encoding)), []
+
+    def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
+        path, layout = Path(recipe.data.train), recipe.layout
+        words = words_beside(path, layout.format)
+        return stream_roles(path, words=words, format=layout.format, encoding=layout.encoding)
+
+    def to_json(self, example: Any) -> dict[str, Any]:
+        return as_json(example)
+
+    def read_shard(self, path: Path) -> list[Any]:
+        return read_roles(path, format="jsonl")
+
+    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+        return check_roles(files[0], layout)
+
+    def labels(self, recipe: Recipe, split: Split) -> list[str]:
+        labels = {span.label for sentence in split.train for frame in sentence.frames for span in frame.spans}
+        if not labels:
+            raise InputError(f"{recipe.data.train}: no sentence has a predicate; there is nothing to learn")
+        return tag_names(sorted(labels))
+
+    def encode(
+        self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
+    ) -> tuple[EncodedData, int]:
+        limit = recipe.tokens.max_length if training else 0
+        rows, truncated = encode_words(recipe, tokenizer, examples, training=training)
+        questions, encoded = [], []
+        for sentence, row in zip(examples, rows, strict=True):
+            for frame in sentence.frames or (None,):
+                if frame is None or not limit or frame.predicate < limit:
+                    questions.append(PredicateRow(sentence, frame))
+                    encoded.append(row)
+        return RoleData(encoded, questions, labels), truncated
+
+    def loss_weight(self, inputs: dict[str, Tensor]) -> float:
+        """Its tagged words, and the words from which the predicate finder learns."""
+        return super().loss_weight(inputs) + float((inputs["found"] != IGNORED).sum())
+
+    def rows_of(self, example: Any) -> int:
+        return max(1, len(example.frames))
+
+    def extra_config(self, recipe: Recipe) -> dict[str, Any]:
+        return {"flag": recipe.model.predicate_dim, "finder": recipe.model.finder_channels}
+
+    def predictor(self, run: Run) -> Predictor:
+        from .tag_predictor import RolePredictor
+
+        return RolePredictor(run)

@@ -1,0 +1,137 @@
+"""Encoded sentences with a tag for each word, and with semantic roles: one row for each (sentence, predicate)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtsa.data.batching import tensors
+from mtsa.data.bio import to_spans, to_tags
+from mtsa.data.frames import Frame, RoleSentence
+from mtsa.data.tagged import TaggedSentence
+from mtsa.metrics.base import PartScore
+from mtsa.metrics.counts import Counts
+from mtsa.metrics.spans import score_tags
+from mtsa.metrics.srl import RoleScore
+from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.models.tagger import IGNORED
+
+from .encoded import EncodedData
+
+
+@dataclass(frozen=True)
+class TaggedData(EncodedData):
+    """Sentences with a tag for each word."""
+
+    sentences: list[TaggedSentence]  # with the correct tags
+    names: list[str]  # of the tags that the model knows
+
+    def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        batch = tensors([self.rows[index] for index in indices])
+        tags = [self.sentences[index].tags for index in indices]
+        return {**batch, "labels": tag_labels(tags, self.names, batch["input_ids"])}
+
+    def predict(self, model: Any) -> list[list[str]]:
+        """The tags of each sentence."""
+        return [[self.names[tag] for tag in row] for row in tag_rows(model, self.rows)]
+
+    def score(self, predictions: list[list[str]], indices: Sequence[int] | None = None) -> PartScore:
+        chosen = range(len(self)) if indices is None else indices
+        truths = [self.sentences[index].tags for index in chosen]
+        return PartScore(score_tags(truths, [predictions[index] for index in chosen], self.names))
+
+
+@dataclass(frozen=True)
+class PredicateRow:
+    """A sentence with one of its predicates; None where it has none."""
+
+    sentence: RoleSentence
+    frame: Frame | None
+
+    @property
+    def predicates(self) -> list[int]:
+        """The positions of all predicates of the sentence."""
+        return [frame.predicate for frame in self.sentence.frames]
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first row of the sentence, from which the predicate finder learns."""
+        return self.frame is None or self.frame is self.sentence.frames[0]
+
+
+@dataclass(frozen=True)
+class RolePredictions:
+    """What a model predicts for encoded roles."""
+
+    frames: list[Frame | None]  # one for each row, None where the sentence has no predicate
+    predicates: list[list[int]]  # positions that the predicate finder found, for the first row of each sentence
+
+
+@dataclass(frozen=True)
+class RoleData(EncodedData):
+    """Sentences with one of their predicates each, and the roles around it."""
+
+    questions: list[PredicateRow]
+    names: list[str]  # of the tags that the model knows
+
+    def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        batch = tensors([self.rows[index] for index in indices])
+        asked = [self.questions[index] for index in indices]
+        tags = [None if one.frame is None else to_tags(one.frame.spans, len(one.sentence.words)) for one in asked]
+        marks = torch.full_like(batch["input_ids"], IGNORED)
+        for number, one in enumerate(asked):
+            if one.first:
+                marks[number, : len(self.rows[indices[number]])] = 0
+                marks[number, [place for place in one.predicates if place < len(self.rows[indices[number]])]] = 1
+        return {
+            **batch,
+            "predicates": flags([None if one.frame is None else one.frame.predicate for one in asked], batch["input_ids"]),
+            "labels": tag_labels(tags, self.names, batch["input_ids"]),
+            "found": marks,
+        }
+
+    def predict(self, model: Any) -> RolePredictions:
+        indices = [index for index, one in enumerate(self.questions) if one.frame is not None]
+        frames: list[Frame | None] = [None] * len(self)
+        wanted = [one.frame.predicate for one in self.questions if one.frame is not None]
+        tags = tag_rows(model, [self.rows[index] for index in indices], wanted)
+        for index, row in zip(indices, tags, strict=True):
+            frame = self.questions[index].frame
+            assert frame is not None
+            frames[index] = dataclasses.replace(frame, spans=tuple(to_spans([self.names[tag] for tag in row])))
+        first = [index for index, one in enumerate(self.questions) if one.first]
+        found: list[list[int]] = [[] for _ in self.questions]
+        for index, row in zip(first, find_predicates(model, [self.rows[index] for index in first]), strict=True):
+            found[index] = row
+        return RolePredictions(frames, found)
+
+    def score(self, predictions: RolePredictions, indices: Sequence[int] | None = None) -> PartScore:
+        """Roles by the rules of CoNLL-05, for all predicates and for verbs; and how well predicates were found."""
+        score, verbs, seen = RoleScore(), RoleScore(), Counts()
+        for index in range(len(self)) if indices is None else indices:
+            one = self.questions[index]
+            if one.frame is not None:
+                score.add(one.frame, predictions.frames[index])
+                if one.frame.part_of_speech.startswith("V"):
+                    verbs.add(one.frame, predictions.frames[index])
+            if one.first:
+                truth, found = set(one.predicates), set(predictions.predicates[index])
+                seen.add(len(truth & found), len(found), len(truth))
+        score.predicates, score.verbs = seen, verbs if verbs.frames else None
+        return PartScore(score)
+
+
+def tag_labels(tags: Sequence[Sequence[str] | None], names: list[str], like: Tensor) -> Tensor:
+    """Indices of tags; -100 for padding, for sentences without tags, and for tags that the model does not know."""
+    numbers = {name: number for number, name in enumerate(names)}
+    out = torch.full_like(like, IGNORED)
+    for number, row in enumerate(tags):
+        if row is not None:
+            read = min(len(row), like.shape[1])
+            out[number, :read] = torch.tensor([numbers.get(tag, IGNORED) for tag in row[:read]])
+    return out

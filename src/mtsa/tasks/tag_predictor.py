@@ -1,0 +1,260 @@
+"""Taggers in use: sentences in, tags or semantic roles out, in order and in batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mtsa.corpora import is_corpus
+from mtsa.data import tokenization
+from mtsa.data.bio import to_spans
+from mtsa.data.examples import Layout
+from mtsa.data.frames import Frame, RoleSentence
+from mtsa.data.role_files import as_json, own_lemma
+from mtsa.data.sentences import Sentence, read_asked, read_sentences
+from mtsa.data.tagged import TaggedSentence
+from mtsa.errors import InputError
+from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.progress import advance
+
+from .inputs import STDIN, check_not_file, exists, standard_lines
+from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
+from .registry import get_task
+from .tag_output import role_writer, tag_writer, tags_json
+
+if TYPE_CHECKING:
+    from mtsa.inference.attention_maps import AttentionMaps
+    from mtsa.inference.export import ExportSpec
+
+SentenceInput = str | Sequence[str]
+"""A sentence: a text, or its words."""
+
+_READING = frozenset({"text_column", "format", "encoding"})
+
+
+class WordPredictor(Predictor):
+    """What both kinds of taggers share."""
+
+    predict_options = _READING
+    evaluate_options = _READING | {"label_column"}
+    with_roles: ClassVar[bool] = False
+
+    def words(self, given: SentenceInput) -> tuple[str, ...]:
+        """The words of a sentence: as given, or a text split at spaces, and where it joins words that nobody knows.
+
+        Raises:
+            InputError: something that is not a sentence.
+        """
+        if isinstance(given, str):
+            return tuple(tokenization.split_text(self.tokenizer, given))
+        whole = isinstance(given, Sequence) and all(isinstance(word, str) and word.split() == [word] for word in given)
+        if not whole:
+            raise InputError(f"{given!r:.60} is not a sentence; give a text, or a list of words without spaces")
+        return tuple(given)
+
+    def stream(self, inputs: Iterable[Sentence | SentenceInput], **options: Any) -> Iterator[Any]:
+        refuse_unknown(options)
+        for chunk in chunks(inputs):
+            sentences = [given if isinstance(given, Sentence) else Sentence(self.words(given)) for given in chunk]
+            yield from self._predict(sentences)
+
+    @abstractmethod
+    def _predict(self, chunk: list[Sentence]) -> Iterator[Any]: ...
+
+    def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
+        return get_task(self.task).read(self.recipe, *self.source(data, **options))
+
+    def input_of(self, row: Mapping[str, Any]) -> SentenceInput:
+        return row["words"] if "words" in row else super().input_of(row)  # type: ignore[no-any-return]
+
+    def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
+        """The file, and how to read it: as in training, except for another ending."""
+        refuse_unknown(options, Layout.__dataclass_fields__)
+        corpus = corpus_source(data, self.task)
+        if corpus is not None:
+            return corpus
+        known = {key: value for key, value in options.items() if value is not None}
+        own = dataclasses.replace(self.recipe.layout, encoding="auto")  # the encoding is not remembered
+        if "format" not in known and Path(data).suffix != Path(self.recipe.data.train).suffix:
+            own = dataclasses.replace(own, format="auto")
+        return Path(data), dataclasses.replace(own, **known)
+
+    # Command line
+
+    def sentences(self, data: str | Path, **options: Any) -> Iterator[Sentence]:
+        """The sentences of a file, with or without tags."""
+        path, layout = self.source(data, **options)
+        return read_sentences(path, layout, self.words, roles=self.with_roles)
+
+    def read_inputs(self, source: str, options: dict[str, Any]) -> Iterable[Sentence]:
+        reading = {key: value for key, value in options.items() if key in _READING}
+        if source == "-":
+            lines = standard_lines(options.get("encoding") or "utf-8")
+            return (Sentence(self.words(text), None, number) for number, text in lines)
+        if is_corpus(source) or (source.strip() and exists(source)):
+            return self.sentences(source, **reading)
+        check_not_file(source)
+        return [Sentence(self.words(source), None, 1)]
+
+    def texts_of(self, data: str, **options: Any) -> Iterator[str]:
+        return (" ".join(sentence.words) for sentence in self.sentences(data, **options))
+
+    # Explanation, export, server
+
+    def token_count(self, text: str) -> int:
+        return len(self.words(text))
+
+    def _encoded(self, text: str) -> tuple[tuple[str, ...], Tensor]:
+        from mtsa.inference.attention_maps import no_words
+
+        words = self.words(text)
+        if not words:
+            raise no_words()
+        return words, torch.tensor(tokenization.word_numbers(self.tokenizer, [words]))
+
+    def export_spec(self) -> ExportSpec:
+        from mtsa.inference.export import ExportSpec
+
+        inputs = ("input_ids", "attention_mask", *(("predicates",) if self.with_roles else ()))
+        first, after = self.model.decoder.allowed()
+        about = {"task": self.task, "labels": self.labels, "roles": self.with_roles, "inputs": list(inputs)}
+        outputs = ("probabilities", *(("predicate_probabilities",) if self.model.finder is not None else ()))
+        return ExportSpec(self.model, inputs, outputs, {**about, "first": first, "after": after}, "tags.py")
+
+
+class TagPredictor(WordPredictor):
+    """A tagger: `predict(sentences)` returns each sentence with its tags."""
+
+    def _predict(self, chunk: list[Sentence]) -> Iterator[TaggedSentence]:
+        rows = tokenization.word_numbers(self.tokenizer, [sentence.words for sentence in chunk])
+        for sentence, row in zip(chunk, tag_rows(self.model, rows), strict=True):
+            yield TaggedSentence(sentence.words, tuple(self.labels[tag] for tag in row), sentence.line)
+
+    def check_labels(self, name: str, examples: Sequence[Any]) -> None:
+        tags = {tag for example in examples for tag in example.tags}
+        if tags and not tags & set(self.labels):
+            shown = ", ".join(sorted(tags)[:3])
+            raise InputError(f"{name}: none of its tags ({shown}, ...) is one of the model's; see --label-column")
+
+    def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
+        return tag_writer(out)
+
+    def explain(self, question: Question) -> list[AttentionMaps]:
+        from mtsa.inference.attention_maps import record_attention
+
+        words, ids = self._encoded(question.text)
+        (tagged,) = self.predict([words])
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return [record_attention(self.model, self.model, inputs, list(words), " ".join(tagged.tags))]
+
+    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        return [tags_json(one) for one in self.predict([question.text for question in questions])]
+
+
+@dataclass(frozen=True)
+class _Predicate:
+    sentence: int  # its index in the chunk
+    position: int
+    lemma: str
+
+
+class RolePredictor(WordPredictor):
+    """Semantic roles: `predict(sentences)` finds the predicates of each sentence, and the roles around them."""
+
+    predict_options = _READING | {"predicates"}
+    question_fields = frozenset({"predicate"})
+    with_roles = True
+
+    def _predict(self, chunk: list[Sentence]) -> Iterator[RoleSentence]:
+        """Every (sentence, predicate) is a row; rows of similar length are predicted together."""
+        rows = tokenization.word_numbers(self.tokenizer, [sentence.words for sentence in chunk])
+        wanted = self._predicates(chunk, rows)
+        answers = tag_rows(self.model, [rows[one.sentence] for one in wanted], [one.position for one in wanted], count=False)
+        frames: list[list[Frame]] = [[] for _ in chunk]
+        for one, row in zip(wanted, answers, strict=True):
+            spans = tuple(to_spans([self.labels[tag] for tag in row]))
+            frames[one.sentence].append(Frame(one.position, one.lemma, spans))
+        advance(len(chunk))
+        for sentence, found in zip(chunk, frames, strict=True):
+            yield RoleSentence(sentence.words, tuple(found), sentence.line)
+
+    def _predicates(self, chunk: list[Sentence], rows: list[list[int]]) -> list[_Predicate]:
+        unknown = [index for index, sentence in enumerate(chunk) if sentence.predicates is None]
+        found = dict(zip(unknown, find_predicates(self.model, [rows[index] for index in unknown]), strict=True))
+        predicates = []
+        for index, sentence in enumerate(chunk):
+            given = sentence.predicates
+            pairs = given if given is not None else [(at, own_lemma(sentence.words[at])) for at in found[index]]
+            predicates += [_Predicate(index, at, lemma) for at, lemma in pairs]
+        return predicates
+
+    def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
+        return role_writer(out)
+
+    def read_inputs(self, source: str, options: dict[str, Any]) -> Iterable[Sentence]:
+        predicates = options.get("predicates")
+        if predicates is None:
+            return super().read_inputs(source, options)
+        if source == "-":
+            raise InputError(f"--predicates is used with a text or a file, not with {STDIN}")
+        if is_corpus(source) or (source.strip() and exists(source)):
+            if predicates != "given":
+                raise InputError('--predicates names words of a text; with a file, write "given" for those in it')
+            path, _ = self.source(source)
+            return read_asked(path, options.get("format") or "auto", options.get("encoding") or "auto")
+        check_not_file(source)
+        words = self.words(source)
+        return [Sentence(words, tuple(sorted({_position(word.strip(), words) for word in predicates.split(",")})), 1)]
+
+    # Explanation and server
+
+    def check_question(self, question: Question) -> None:
+        super().check_question(question)
+        if question.predicate is None:
+            return
+        count = len(self.words(question.text))
+        if not 0 <= question.predicate < count:
+            raise InputError(f"the predicate is word {question.predicate + 1}, but the text has {count} words")
+
+    def _asked(self, question: Question) -> Sentence:
+        words = self.words(question.text)
+        if question.predicate is None:
+            return Sentence(words)
+        return Sentence(words, ((question.predicate, own_lemma(words[question.predicate])),))
+
+    def explain(self, question: Question) -> list[AttentionMaps]:
+        from mtsa.inference.attention_maps import record_attention
+
+        words, ids = self._encoded(question.text)
+        self.check_question(question)
+        (answer,) = self.stream([self._asked(question)])
+        frame = answer.frames[0] if answer.frames else None
+        position = None if frame is None else frame.predicate
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "predicates": flags([position], ids)}
+        shown = "no predicate"
+        if frame is not None:
+            shown = f"{words[frame.predicate]}: {', '.join(span.label for span in frame.spans)}"
+        found = record_attention(self.model, self.model, inputs, list(words), shown)
+        return [dataclasses.replace(found, predicate=position, predicates=tuple(one.predicate for one in answer.frames))]
+
+    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        return [as_json(one) for one in self.stream([self._asked(question) for question in questions])]
+
+
+def _position(word: str, words: tuple[str, ...]) -> tuple[int, str]:
+    """A predicate by its word, which must occur once in the sentence, or by its number, from 1."""
+    found = [index for index, other in enumerate(words) if other.lower() == word.lower()]
+    if len(found) == 1:
+        return found[0], own_lemma(word)
+    if word.isdecimal() and 1 <= int(word) <= len(words):
+        return int(word) - 1, own_lemma(words[int(word) - 1])
+    what = f"occurs {len(found)} times in the text" if found else "is not a word of the text"
+    raise InputError(f'--predicates: "{word}" {what}; give the number of the word, from 1 to {len(words)}')

@@ -1,0 +1,147 @@
+"""Tagging: a tag for each word of a sentence, such as named entities or parts of speech."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from mtsa.data import tokenization
+from mtsa.data.bio import OUTSIDE, is_bio, tag_names
+from mtsa.data.check_tags import check_tagged
+from mtsa.data.examples import Layout
+from mtsa.data.findings import Report
+from mtsa.data.tagged import read_marked, read_tagged, stray_tags, stream_tagged
+from mtsa.encoders import find_encoder
+from mtsa.errors import InputError
+from mtsa.models.tagger import IGNORED, Tagger
+from mtsa.training.defaults import tagger_settings
+from mtsa.training.inputs import Inputs
+from mtsa.training.recipe import Model, Recipe
+from mtsa.training.split import Split
+
+from .base import Sections, Task, unread_keys
+from .encoded import EncodedData
+from .tag_data import TaggedData
+from .text import refuse_targets, shared_config
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PretrainedConfig, PreTrainedModel
+
+    from mtsa.training.folder import Run
+
+    from .predictor import Predictor
+
+
+class WordTask(Task):
+    """What tagging and semantic roles share."""
+
+    pipeline_tag = "token-classification"
+    default_encoder = "stacked_mtsa"
+    spaced_words = True
+
+    def default_settings(self, size: int, recipe: Recipe) -> Sections:
+        return tagger_settings(size, vectors=bool(recipe.vectors.file))
+
+    def check_settings(self, recipe: Recipe, source: str) -> None:
+        unread_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
+        unread_keys(recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column"])
+        refuse_targets(recipe, source)
+        fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
+        if fixed and recipe.model.activation != Model().activation:
+            raise InputError(f"{source}: model.activation is not used by encoder {recipe.encoder['name']}; remove it")
+        if recipe.pretrained.model:
+            raise InputError(f"{source}: task {self.name} does not support a [pretrained] model; remove it")
+
+    def describe_labels(self, labels: Sequence[str]) -> str:
+        return f"{len(labels)} tags"
+
+    def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
+        from mtsa.models.config import MtsaTaggerConfig
+
+        smoothing = recipe.model.label_smoothing
+        if smoothing * len(labels) > len(labels) - 1:
+            raise InputError(f"model.label_smoothing ({smoothing}) is too large for {len(labels)} tags")
+        shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
+        return MtsaTaggerConfig(**shared, **self.extra_config(recipe), smoothing=smoothing)
+
+    def extra_config(self, recipe: Recipe) -> dict[str, Any]:
+        """Further keys of the model's configuration."""
+        return {}
+
+    def build_model(self, config: Any) -> PreTrainedModel:
+        return self.model_class(config)(config)
+
+    def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
+        from mtsa.models.hub_models import MtsaForTokenClassification
+
+        return MtsaForTokenClassification
+
+    def network_class(self, recipe: Recipe) -> type[nn.Module] | None:
+        return Tagger
+
+    def loss_weight(self, inputs: dict[str, Tensor]) -> float:
+        """Its tagged words."""
+        return float((inputs["labels"] != IGNORED).sum())
+
+
+class Tagging(WordTask):
+    """A tag for each word."""
+
+    name = "tagging"
+    columns = ("words", "tags")
+
+    def check_settings(self, recipe: Recipe, source: str) -> None:
+        unread_keys(recipe, source, self.name, "model", ["predicate_dim", "finder_channels"])
+        super().check_settings(recipe, source)
+
+    def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
+        sentences = read_tagged(path, layout)
+        stray = stray_tags(sentences)
+        remark = f"{path.name}: tags mark spans except for {', '.join(stray[:5])}, so all are used as plain tags"
+        return list(sentences), [remark] if stray else []
+
+    def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
+        return stream_tagged(Path(recipe.data.train), recipe.layout)
+
+    def to_json(self, example: Any) -> dict[str, Any]:
+        return {"words": list(example.words), "tags": list(example.tags)}
+
+    def read_shard(self, path: Path) -> list[Any]:
+        return read_marked(path, Layout(format="jsonl"))
+
+    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+        return check_tagged(files[0], layout)
+
+    def labels(self, recipe: Recipe, split: Split) -> list[str]:
+        """O, then B- and I- of each label; or the tags as they are, where they do not mark spans."""
+        names = {tag for sentence in split.train for tag in sentence.tags}
+        if len(names) < 2:
+            raise InputError(f'{recipe.data.train}: all words have the tag "{next(iter(names))}"; a tagger needs two')
+        return tag_names(sorted({tag[2:] for tag in names - {OUTSIDE}})) if is_bio(names) else sorted(names)
+
+    def encode(
+        self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
+    ) -> tuple[EncodedData, int]:
+        rows, truncated = encode_words(recipe, tokenizer, examples, training=training)
+        return TaggedData(rows, list(examples), labels), truncated
+
+    def predictor(self, run: Run) -> Predictor:
+        from .tag_predictor import TagPredictor
+
+        return TagPredictor(run)
+
+
+def encode_words(
+    recipe: Recipe, tokenizer: Tokenizer, sentences: Sequence[Any], *, training: bool
+) -> tuple[list[list[int]], int]:
+    """The words of sentences as token ids; in training, long sentences are truncated, and counted."""
+    limit = recipe.tokens.max_length if training else 0
+    rows = tokenization.word_numbers(tokenizer, [sentence.words for sentence in sentences])
+    if not limit:
+        return rows, 0
+    return [row[:limit] for row in rows], sum(len(row) > limit for row in rows)

@@ -1,0 +1,262 @@
+"""Classification and regression of texts, and of pairs of texts."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from tokenizers import Tokenizer
+
+from mtsa.data import readers, tokenization
+from mtsa.data.check import Report, check
+from mtsa.data.examples import Example, Examples, Layout
+from mtsa.encoders.biblosa import block_length
+from mtsa.errors import InputError
+from mtsa.files import write_json
+from mtsa.models.classifier import SentenceClassifier
+from mtsa.models.pair import PairClassifier
+from mtsa.names import nearest
+from mtsa.training.defaults import text_settings
+from mtsa.training.inputs import Inputs
+from mtsa.training.recipe import Recipe
+from mtsa.training.split import Split, check_labels
+
+from .base import Sections, Task, unread_keys
+from .encoded import EncodedData
+from .text_data import TextData
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PretrainedConfig, PreTrainedModel
+
+    from mtsa.training.folder import Run
+
+    from .text_predictor import TextPredictor
+
+MODULES = "modules.json"  # what sentence-transformers looks for
+_MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.SentenceModule"}
+
+
+class TextTask(Task):
+    """What the four tasks share: a text or a pair of texts, and a class or a number."""
+
+    numeric: ClassVar[bool] = False  # whether numbers are predicted
+
+    # Settings
+
+    def default_settings(self, size: int, recipe: Recipe) -> Sections:
+        return text_settings(size, vectors=bool(recipe.vectors.file), pretrained=bool(recipe.pretrained.model))
+
+    def check_settings(self, recipe: Recipe, source: str) -> None:
+        unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels"])
+        refuse_targets(recipe, source)
+        if self.paired:
+            return
+        if recipe.model.highway:
+            raise InputError(f"{source}: model.highway applies to pairs only; remove it, or use --task pair")
+        if recipe.data.pair_column:
+            raise InputError(f"{source}: data.pair_column applies to pairs only; remove it, or use --task pair")
+
+    # Data
+
+    def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
+        found = readers.read(path, layout, number=self.numeric, paired=self.paired)
+        return list(found), found.remarks()
+
+    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Layout:
+        """The column names of the recipe where the rows have them, otherwise text, pair and label."""
+        first = rows[0] if rows else {}
+        named = {"text": layout.text_column, "label": layout.label_column, "pair": layout.pair_column if self.paired else ""}
+        chosen = {usual: name if name in first else usual for usual, name in named.items() if usual != "pair" or self.paired}
+        text, label, pair = chosen["text"], chosen["label"], chosen.get("pair", "")
+        return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair)
+
+    def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
+        told = Examples(Path(recipe.data.train), [])
+        yield from readers.usable(told, recipe.layout, number=self.numeric, paired=self.paired)
+        remarks += told.remarks()
+
+    def to_json(self, example: Example) -> dict[str, Any]:
+        return {"text": example.text, "label": example.label} | ({} if example.pair is None else {"pair": example.pair})
+
+    def read_shard(self, path: Path) -> list[Any]:
+        layout = Layout(format="jsonl", pair_column="pair" if self.paired else "")
+        return list(readers.stream(path, layout, number=self.numeric, paired=self.paired))
+
+    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+        return check(files[0], layout, number=self.numeric, paired=self.paired)
+
+    # Encoding and model
+
+    def labels(self, recipe: Recipe, split: Split) -> list[str]:
+        return [] if self.numeric else _labels(recipe, split)
+
+    def encode(
+        self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
+    ) -> tuple[TextData, int]:
+        limit = recipe.tokens.max_length
+        rows, truncated = tokenization.numbers(tokenizer, [example.text for example in examples], limit)
+        pairs = None
+        if self.paired:
+            pairs, more = tokenization.numbers(tokenizer, [example.pair or "" for example in examples], limit)
+            truncated += more
+        if self.numeric:
+            targets = torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)
+        else:
+            indices = {label: index for index, label in enumerate(labels)}
+            targets = torch.tensor([indices[str(example.label)] for example in examples])
+        return TextData(rows, targets, labels, pairs), truncated
+
+    def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
+        from mtsa.models.config import MtsaConfig, MtsaPairConfig
+
+        kind = MtsaPairConfig if self.paired else MtsaConfig
+        target = (0.0, 1.0)
+        if self.numeric:
+            assert isinstance(train, TextData)
+            values = train.labels.tolist()
+            target = (statistics.fmean(values), statistics.pstdev(values) or 1.0)
+        return kind(
+            **shared_config(recipe, labels or ["value"], inputs, train, self.model_class(recipe)),
+            pooling=recipe.model.pooling,
+            hidden=recipe.model.hidden,
+            target=target,
+            problem_type="regression" if self.numeric else "single_label_classification",
+            **({"highway": recipe.model.highway} if self.paired else {}),
+        )
+
+    def build_model(self, config: Any) -> PreTrainedModel:
+        from mtsa.models.hub_models import MtsaForSequenceClassification, MtsaForSequencePairClassification
+
+        return MtsaForSequencePairClassification(config) if self.paired else MtsaForSequenceClassification(config)
+
+    def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
+        from mtsa.models.hub_models import MtsaForSequenceClassification, MtsaForSequencePairClassification
+
+        return MtsaForSequencePairClassification if self.paired else MtsaForSequenceClassification
+
+    def network_class(self, recipe: Recipe) -> type[nn.Module] | None:
+        return PairClassifier if self.paired else SentenceClassifier
+
+    def shard_blocks(self, recipe: Recipe) -> bool:
+        return not self.paired  # pairs are read in groups by length
+
+    def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
+        write_json(folder / MODULES, [_MODULE])  # not in the manifest: saving a SentenceTransformer writes its own
+        return []
+
+    # Use
+
+    def labels_of(self, config: Any) -> list[str]:
+        return [] if self.numeric else super().labels_of(config)
+
+    def predictor(self, run: Run) -> TextPredictor:
+        from .text_predictor import TextPredictor
+
+        return TextPredictor(run, paired=self.paired, numeric=self.numeric)
+
+
+class Classification(TextTask):
+    """A class for each text."""
+
+    name = "classification"
+    stratified = True
+    corpora = ("questions",)
+    pipeline_tag = "text-classification"
+
+
+class Regression(TextTask):
+    """A number for each text."""
+
+    name = "regression"
+    numeric = True
+    pipeline_tag = "text-classification"
+
+
+class PairClassification(TextTask):
+    """A class for each pair of texts."""
+
+    name = "pair"
+    stratified = True
+    paired = True
+    columns = ("text", "pair", "label")
+    corpora: ClassVar[tuple[str, ...]] = ("entailment",)
+    pipeline_tag = "text-classification"
+    tokenizer_inputs = ("input_ids", "attention_mask", "token_type_ids")
+
+    def example_call(self) -> str:
+        return '("A text .", "Another .")'
+
+    def example_commands(self, folder: Path) -> str:
+        return f'mtsa predict {folder} "a text" --pair "another", mtsa evaluate {folder} --data FILE'
+
+
+class Similarity(PairClassification):
+    """A number for each pair of texts."""
+
+    name = "similarity"
+    stratified = False
+    numeric = True
+    corpora = ()
+    pipeline_tag = "sentence-similarity"
+
+
+def refuse_targets(recipe: Recipe, source: str) -> None:
+    """Refuse settings of translation.
+
+    Raises:
+        InputError: such a setting.
+    """
+    data = recipe.data
+    if any((data.train_target, data.dev_target, data.test_target, *data.tests_target)):
+        raise InputError(f"{source}: files with translations apply to task translation only; remove them")
+    if recipe.translator != type(recipe.translator)():
+        raise InputError(f"{source}: [translator] applies to task translation only; remove it")
+
+
+def shared_config(
+    recipe: Recipe, names: list[str], inputs: Inputs, train: EncodedData, model: type[PreTrainedModel]
+) -> dict[str, Any]:
+    """What the configurations of all models over word vectors contain."""
+    return {
+        **inputs.config,
+        "encoder": recipe.encoder["name"],
+        "encoder_options": _encoder_options(recipe, train),
+        "activation": recipe.model.activation,
+        "dropout": recipe.model.dropout,
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: number for number, name in enumerate(names)},
+        "architectures": [model.__name__],
+    }
+
+
+def _encoder_options(recipe: Recipe, train: EncodedData) -> dict[str, Any]:
+    """The recipe's options; the block length of Bi-BloSA follows from the training data unless it is given."""
+    options = recipe.encoder_options
+    if recipe.encoder["name"] == "biblosa" and "block" not in options:
+        options["block"] = block_length(train.lengths, recipe.training.batch_size)
+    return options
+
+
+def _labels(recipe: Recipe, split: Split) -> list[str]:
+    counts = Counter(str(example.label) for example in split.train)
+    check_labels(recipe, counts, counts.total())
+    if len(counts) < 2:
+        raise InputError(
+            f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs two classes'
+        )
+    for part, examples in split.held_out().items():
+        for example in examples:
+            if str(example.label) not in counts:
+                name = recipe.data.file(part)
+                known = f"{nearest(str(example.label), counts)}; correct it, or delete the row"
+                raise InputError(
+                    f'{name}, line {example.line}: label "{example.label}" does not occur in the training data; {known}'
+                )
+    return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))

@@ -1,0 +1,130 @@
+"""The predictions of `mtsa predict` for texts: a table, JSON lines, a submission file, or standard output."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from mtsa.data import readers, tables
+from mtsa.data.examples import Example
+from mtsa.errors import InputError
+from mtsa.files import replacing
+
+from .inputs import exists
+
+if TYPE_CHECKING:
+    from .text_predictor import Prediction, TextPredictor
+
+READING = frozenset({"text_column", "pair_column", "format", "encoding", "delimiter"})
+"""Options of `mtsa predict` that say how a file is read."""
+Row = dict[str, Any]
+Write = Callable[[Example, "Prediction"], None]
+
+
+def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[list[str], Iterator[Row]]:
+    """The columns of `--keep`, and their values row by row; without end where there are none.
+
+    Raises:
+        InputError: a column that does not exist, or whatever is wrong with the table.
+    """
+    keep, source = options.get("keep"), str(options.get("source", ""))
+    if keep is None:
+        return [], itertools.repeat({})
+    names = [name.strip() for name in keep.split(",") if name.strip()]
+    if not exists(source) or Path(source).suffix.lower() not in readers.ENDINGS:
+        raise InputError("--keep names columns of a table; give a .csv, .tsv or .jsonl file")
+    own = {"label", "value", "probabilities", *predictor.labels}
+    for name in names:
+        if name in own:
+            raise InputError(f"--keep {name}: the predictions have a column of that name; rename it in {source}")
+    path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
+    layout = readers.settle(layout, path, paired=predictor.paired)
+    rows = tables.rows(path, layout.format, layout.encoding, layout.delimiter)
+    return names, ({name: tables.column(row, name, path, line) for name in names} for line, row in rows)
+
+
+@contextmanager
+def text_writer(
+    out: Path | None, labels: list[str], names: list[str], kept: Iterator[Row], *, submission: bool
+) -> Iterator[Write]:
+    """Writes predictions; a file appears when all of them are written.
+
+    Args:
+        out: the file; None for standard output.
+        labels: of the model; empty where it predicts numbers.
+        names: of columns that are repeated.
+        kept: their values, row by row.
+        submission: whether to write the format of the MultiNLI test sites.
+
+    Raises:
+        InputError: a file that cannot be written, or options that exclude each other.
+    """
+    if submission and (not labels or names):
+        raise InputError("--submission applies to classes and has no other columns; remove it, or --keep")
+    if submission and (out is None or out.suffix.lower() != ".csv"):
+        raise InputError("--submission needs a .csv file to write; name it with --out")
+    if out is None:
+        yield _printer(kept) if sys.stdout.isatty() else _line_writer(sys.stdout, kept)
+        return
+    if out.suffix.lower() not in (".jsonl", ".csv"):
+        raise InputError(f"--out {out}: the ending must be .jsonl or .csv")
+    with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        if submission:
+            yield _submission_writer(file)
+        elif out.suffix.lower() == ".jsonl":
+            yield _line_writer(file, kept)
+        else:
+            yield _table_writer(file, labels, names, kept)
+
+
+def _line_writer(file: TextIO, kept: Iterator[Row]) -> Write:
+    def write(example: Example, prediction: Prediction) -> None:
+        print(json.dumps({**next(kept), **prediction.as_json()}, ensure_ascii=False), file=file)
+
+    return write
+
+
+def _submission_writer(file: TextIO) -> Write:
+    table = csv.writer(file)
+    table.writerow(["pairID", "gold_label"])
+
+    def write(example: Example, prediction: Prediction) -> None:
+        if not example.name:
+            raise InputError(
+                f"line {example.line} has no pairID; a submission needs a file in the format of MultiNLI (--format nli)"
+            )
+        table.writerow([example.name, prediction.label])
+
+    return write
+
+
+def _table_writer(file: TextIO, labels: list[str], names: list[str], kept: Iterator[Row]) -> Write:
+    table = csv.writer(file)
+    table.writerow([*names, *(["label", *labels] if labels else ["value"])])
+
+    def write(example: Example, prediction: Prediction) -> None:
+        row: list[Any] = [prediction.value]
+        if labels:
+            row = [prediction.label, *(prediction.probabilities[name] for name in labels)]
+        table.writerow([*next(kept).values(), *row])
+
+    return write
+
+
+def _printer(kept: Iterator[Row]) -> Write:
+    def write(example: Example, prediction: Prediction) -> None:
+        before = "".join(f"{value}  " for value in next(kept).values())
+        if prediction.label is None:
+            print(f"{before}{prediction.value:.4g}")
+            return
+        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:3]
+        shown = ", ".join(f"{label} {probability:.2f}" for label, probability in ranked)
+        print(f"{before}{prediction.label:12} {shown}")
+
+    return write

@@ -1,0 +1,344 @@
+"""A classifier, a regression model or a model of pairs in use."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mtsa.corpora import is_corpus
+from mtsa.data import readers, tokenization
+from mtsa.data.examples import Example, Layout
+from mtsa.data.text_files import lines
+from mtsa.errors import InputError, at
+from mtsa.metrics.base import PartScore
+from mtsa.models.answers import sentence_vectors
+from mtsa.names import counted
+
+from .inputs import STDIN, check_not_file, exists, standard_lines
+from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
+from .text_data import TextData
+from .text_output import READING, kept_columns, text_writer
+
+if TYPE_CHECKING:
+    from mtsa.inference.attention_maps import AttentionMaps
+    from mtsa.inference.export import CheckTexts, ExportSpec
+    from mtsa.training.folder import Run
+
+_log = logging.getLogger(__name__)
+
+Text = str | tuple[str, str]
+"""An input: a text, or a pair of texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The prediction for one text: the most probable label with all probabilities, or a number."""
+
+    label: str | None
+    probabilities: dict[str, float]
+    value: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that are set."""
+        if self.label is None:
+            return {"value": self.value}
+        return {"label": self.label, "probabilities": self.probabilities}
+
+
+class TextPredictor(Predictor):
+    """Predicts the class of each text, or a number. An input is a string; for a model of pairs, a tuple of two strings.
+
+    Args:
+        run: the opened run directory.
+        paired: whether it reads pairs of texts.
+        numeric: whether it predicts numbers.
+    """
+
+    predict_options = READING | {"pair", "keep", "submission"}
+    evaluate_options = READING | {"label_column"}
+
+    def __init__(self, run: Run, *, paired: bool = False, numeric: bool = False) -> None:
+        super().__init__(run)
+        self.paired, self.numeric = paired, numeric
+        if paired:
+            self.question_fields = frozenset({"pair"})  # type: ignore[misc]
+        if not numeric:
+            self.evaluate_options = type(self).evaluate_options | {"picture"}  # type: ignore[misc]
+
+    def stream(self, inputs: Iterable[Text], **options: Any) -> Iterator[Prediction]:
+        refuse_unknown(options)
+        if isinstance(inputs, str):
+            raise InputError("predict takes a list of texts; put brackets around a single one: predict([text])")
+        for chunk in chunks(inputs):
+            yield from self._predictions(self.encode(chunk).predict(self.model))
+
+    def embed(self, texts: Iterable[str]) -> Tensor:
+        """The vector [n, D] of each text: what the head of the model reads."""
+        return torch.cat([*self.embed_stream(texts), torch.zeros(0, self.width)])
+
+    def embed_stream(self, texts: Iterable[str]) -> Iterator[Tensor]:
+        """Vectors [some, D] of texts, in order; memory does not grow with the number of texts."""
+        if isinstance(texts, str):
+            raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
+        for chunk in chunks(texts):
+            _check_texts(chunk, paired=False)
+            rows, _ = tokenization.numbers(self.tokenizer, chunk, self.recipe.tokens.max_length)
+            yield sentence_vectors(self.model, rows)
+
+    @property
+    def width(self) -> int:
+        """Of a sentence vector."""
+        width: int = self.model.encoder.out_dim
+        return width
+
+    def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
+        path, layout = self.source(data, **options)
+        examples = readers.read(path, layout, number=self.numeric, paired=self.paired)
+        return examples.items, examples.remarks()
+
+    def check_labels(self, name: str, examples: Sequence[Any]) -> None:
+        known = set(self.labels)
+        for example in examples:
+            if known and example.label not in known:
+                shown = f"{', '.join(self.labels[:10])}{', ...' if len(self.labels) > 10 else ''}"
+                what = f'label "{example.label}" is unknown to the model, which knows {shown}'
+                raise InputError(f"{name}, line {example.line}: {what}")
+
+    def input_of(self, row: Mapping[str, Any]) -> Text:
+        text = super().input_of(row)
+        if not self.paired:
+            return text  # type: ignore[no-any-return]
+        column = self.recipe.data.pair_column if self.recipe.data.pair_column in row else "pair"
+        if column not in row:
+            raise InputError(f'the data has no column "{column}" for the second texts; it has {", ".join(map(str, row))}')
+        return text, row[column]
+
+    def draw(self, score: PartScore, path: Path) -> bool:
+        from mtsa.inference.confusion import draw_confusion
+        from mtsa.metrics.classification import ClassificationScore
+
+        if not isinstance(score.figures, ClassificationScore):
+            return False
+        draw_confusion(score.figures, path)
+        return True
+
+    def sentence_embedder(self) -> TextPredictor:
+        return self
+
+    def one_per_line(self, texts: Iterator[str]) -> Iterator[str]:
+        """The texts of a file with one per line; for models of pairs, lines with two are refused.
+
+        Raises:
+            InputError: a line with a tab.
+        """
+        for text in texts:
+            if self.paired and "\t" in text:
+                raise InputError("a line has two texts, separated by a tab; mtsa embed reads one text per line")
+            yield text
+
+    # Files
+
+    def examples(self, data: str | Path, **options: Any) -> Iterator[Example]:
+        """The texts of a file, with or without labels: a table, an official format, or one text per line.
+
+        The two texts of a pair are separated by a tab on a line.
+        """
+        path, layout = self.source(data, **options)
+        plain = layout.format in ("auto", *readers.TABLES)  # an official format applies to files of any ending
+        if plain and not options.get("format") and path.suffix.lower() not in readers.ENDINGS:
+            encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
+            return (self.on_line(text, path, number) for number, text in lines(path, encoding))
+        return readers.stream(path, layout, labelled=False, paired=self.paired)
+
+    def single_texts(self, data: str | Path, **options: Any) -> Iterator[str]:
+        """One text of each row, also for models of pairs: a column of a table, or one text per line."""
+        given = {key: value for key, value in options.items() if value is not None}
+        if given.get("format") in readers.PAIRED:
+            raise InputError("one text of each row is read; name its column with --text-column instead of --format")
+        if is_corpus(str(data)):
+            return (example.text for example in self.examples(data))
+        path, encoding = Path(data), given.get("encoding", "utf-8")
+        if path.suffix.lower() not in readers.ENDINGS and "format" not in given:
+            return (text.strip() for _, text in lines(path, encoding))
+        layout = Layout(**{"text_column": self.recipe.data.text_column, **given})
+        return (example.text for example in readers.stream(path, layout, labelled=False))
+
+    def texts_of(self, data: str, **options: Any) -> Iterator[str]:
+        for example in self.examples(data, **options):
+            yield from (text for text in example.texts if text)
+
+    def on_line(self, text: str, path: Path, number: int) -> Example:
+        """A text, or a pair separated by a tab, from a line of a file.
+
+        Raises:
+            InputError: a line that is not a pair, for models of pairs.
+        """
+        if not self.paired:
+            return Example(text.strip(), None, number)
+        first, tab, second = text.partition("\t")
+        if not tab or "\t" in second:
+            raise at(path, number, "expected the two texts of a pair, separated by one tab (SNLI files: --format nli)")
+        return Example(first.strip(), None, number, second.strip())
+
+    def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
+        """The file, and how to read it: as in training, except that the format of a table follows from its ending."""
+        refuse_unknown(options, Layout.__dataclass_fields__)
+        corpus = corpus_source(data, self.task)
+        if corpus is not None:
+            return corpus
+        layout = dataclasses.replace(self.recipe.layout, phrases=False)
+        own = layout.format in readers.PAIRED and not any(options.get(key) for key in ("text_column", "pair_column"))
+        if Path(data).suffix.lower() in readers.ENDINGS and not own:
+            # The encoding is not remembered: most encodings read any bytes, wrongly and without an error.
+            layout = dataclasses.replace(layout, format="auto", encoding="auto", classes=0)
+        if options.get("format") in readers.PAIRED:  # its columns have names of their own
+            plain = Layout()
+            names = ("text_column", "pair_column", "label_column")
+            layout = dataclasses.replace(layout, **{name: getattr(plain, name) for name in names})
+        known = {key: value for key, value in options.items() if value is not None}
+        return Path(data), dataclasses.replace(layout, **known)
+
+    # Command line
+
+    def read_inputs(self, source: str, options: dict[str, Any]) -> Iterable[Example]:
+        pair = options.get("pair")
+        if pair is not None and (source == "-" or exists(source)):
+            raise InputError("--pair is used with a text; a file and standard input contain both texts of a pair")
+        if source == "-":
+            encoding = options.get("encoding") or "utf-8"
+            return (self.on_line(text, STDIN, number) for number, text in standard_lines(encoding))
+        if source.strip() and pair is None:
+            if is_corpus(source) or Path(source).suffix.lower() in (*readers.ENDINGS, ".txt") or exists(source):
+                return self.examples(source, **{key: value for key, value in options.items() if key in READING})
+            check_not_file(source)
+        self.check_question(Question(source, pair))
+        return [Example(source, None, 1, pair)]
+
+    def predict_each(self, inputs: Iterable[Example], options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+        for chunk in chunks(inputs):
+            yield from zip(chunk, self.stream([_input_of(example) for example in chunk]), strict=True)
+
+    def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
+        names, kept = kept_columns(self, options)
+        return text_writer(out, self.labels, names, kept, submission=bool(options.get("submission")))
+
+    def remarks(self) -> list[str]:
+        if not self.truncated:
+            return []
+        return [f"{counted(self.truncated, 'text')} truncated to {self.recipe.tokens.max_length} words"]
+
+    # Explanation, export, server
+
+    def explain(self, question: Question) -> list[AttentionMaps]:
+        texts = [question.text] if question.pair is None else [question.text, question.pair]
+        (prediction,) = self.predict([texts[0] if len(texts) == 1 else (texts[0], texts[1])])
+        if prediction.label is None:
+            shown = f"{prediction.value:.3g}"
+        else:
+            shown = f"{prediction.label} ({prediction.probabilities[prediction.label]:.2f})"
+        return [self._maps(text, shown) for text in texts]
+
+    def explain_text(self, text: str) -> AttentionMaps:
+        return self._maps(text, "") if self.paired else self.explain(Question(text))[0]
+
+    def _maps(self, text: str, prediction: str) -> AttentionMaps:
+        from mtsa.inference.attention_maps import no_words, record_attention
+
+        encoding = self.tokenizer.encode(text)
+        if not encoding.ids:
+            raise no_words()
+        read = tokenization.kept_places(encoding, self.recipe.tokens.max_length)
+        ids = torch.tensor([[encoding.ids[place] for place in read]])
+        spans = [encoding.offsets[place] for place in read]
+        words = [text[start:stop] or encoding.tokens[place] for place, (start, stop) in zip(read, spans, strict=True)]
+        inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
+        return record_attention(self.model, self.model.sentences, inputs, words, prediction)
+
+    def export_spec(self) -> ExportSpec:
+        from mtsa.inference.export import ExportSpec
+
+        inputs = ("input_ids", "attention_mask", *(("pair_ids", "pair_mask") if self.paired else ()))
+        about = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
+        output = "probabilities" if self.labels else "numbers"
+        limit = self.recipe.tokens.max_length
+        return ExportSpec(
+            self.model,
+            inputs,
+            (output,),
+            about,
+            "sentences.py",
+            limit,
+            softmax=bool(self.labels),
+            read_texts=self._check_texts,
+        )
+
+    def _check_texts(self, data: str, most: int) -> CheckTexts:
+        """The first texts of a file, with their labels where there are some.
+
+        Raises:
+            InputError: bad data.
+        """
+        from mtsa.inference.export import CheckTexts
+
+        path, layout = self.source(data)
+        try:
+            found = readers.read(path, layout, number=self.numeric, paired=self.paired).items
+        except InputError:
+            found = list(self.examples(data))
+        if not found:
+            raise InputError(f"{data} has no texts")
+        found = found[:most]
+        labels = [] if any(example.label is None for example in found) else [str(example.label) for example in found]
+        return CheckTexts(self.encode([_input_of(example) for example in found]), labels)
+
+    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        inputs = [(one.text, one.pair) if one.pair is not None else one.text for one in questions]
+        return [prediction.as_json() for prediction in self.predict(inputs)]
+
+    # Steps
+
+    def encode(self, texts: Sequence[Text]) -> TextData:
+        """Texts as token ids, without labels.
+
+        Raises:
+            InputError: something that is not a text, or not a pair of texts for a model of pairs.
+        """
+        _check_texts(texts, self.paired)
+        sides = [[text[side] for text in texts] for side in (0, 1)] if self.paired else [[str(text) for text in texts]]
+        limit = self.recipe.tokens.max_length
+        (rows, truncated), *pairs = (tokenization.numbers(self.tokenizer, side, limit) for side in sides)
+        self.truncated += truncated + sum(more for _, more in pairs)
+        return TextData(rows, torch.zeros(len(rows)), self.labels, pairs[0][0] if pairs else None)
+
+    def _predictions(self, logits: Tensor) -> Iterator[Prediction]:
+        if not self.labels:
+            yield from (Prediction(None, {}, value) for value in logits[:, 0].tolist())
+            return
+        best = logits.argmax(-1).tolist()
+        for row, number in zip(logits.softmax(-1).tolist(), best, strict=True):
+            yield Prediction(self.labels[number], dict(zip(self.labels, row, strict=True)))
+
+
+def _input_of(example: Example) -> Text:
+    return example.text if example.pair is None else (example.text, example.pair)
+
+
+def _check_texts(texts: Sequence[object], paired: bool) -> None:
+    for text in texts:
+        if not _is_text(text, paired):
+            wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
+            raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected {wanted}: drop or fill such values first")
+
+
+def _is_text(text: object, paired: bool) -> bool:
+    if not paired:
+        return isinstance(text, str)
+    return isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(side, str) for side in text)

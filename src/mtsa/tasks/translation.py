@@ -1,0 +1,301 @@
+"""Translation: parallel text as subwords, and the Transformer that learns it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import M2M100Config, PretrainedConfig, PreTrainedModel
+
+from mtsa.corpora import is_corpus
+from mtsa.data import readers, subwords
+from mtsa.data.batching import padded, tensors
+from mtsa.data.check_parallel import check_parallel
+from mtsa.data.examples import Example, Examples, Layout
+from mtsa.data.findings import Report
+from mtsa.data.in_memory import IN_MEMORY
+from mtsa.data.parallel import parallel_lines, read_parallel
+from mtsa.data.sharding import is_shards
+from mtsa.errors import InputError
+from mtsa.metrics.base import PartScore
+from mtsa.metrics.bleu import score_translations
+from mtsa.models.swapped_attention import Swap
+from mtsa.models.translator import (
+    IGNORED,
+    build_translator,
+    generation,
+    smoothed_loss,
+    translate,
+    translator_class,
+    translator_config,
+)
+from mtsa.names import counted, nearest
+from mtsa.training.defaults import translator_settings
+from mtsa.training.inputs import Inputs
+from mtsa.training.recipe import Recipe, Vectors
+from mtsa.training.split import Split
+
+from .base import Sections, Task, unread_keys
+from .encoded import EncodedData
+
+if TYPE_CHECKING:
+    from mtsa.training.folder import Run
+
+    from .predictor import Predictor
+
+MIN_VOCAB = 300  # subwords: the bytes and the special tokens
+_LONGEST = 245  # subwords of a text that `generate` follows to its end, where there is no limit
+
+
+@dataclass(frozen=True)
+class TranslationData(EncodedData):
+    """Sentences and their translations."""
+
+    targets: list[list[int]]  # the token ids of each translation
+    truths: list[str]
+    tokenizer: Tokenizer
+    recipe: Recipe
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of the longer side."""
+        return [max(len(row), len(other)) for row, other in zip(self.rows, self.targets, strict=True)]
+
+    def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        ids, mask = padded([self.targets[index] for index in indices])
+        labels = ids.masked_fill(mask == 0, IGNORED)
+        before = torch.cat([torch.full_like(ids[:, :1], subwords.END_NUMBER), ids[:, :-1]], 1)
+        return {**tensors([self.rows[index] for index in indices]), "decoder_input_ids": before, "labels": labels}
+
+    def predict(self, model: Any, num_beams: int | None = None) -> list[str]:
+        """The translation of each, by beam search."""
+        settings = self.recipe.translator
+        return self._decoded(model, num_beams or settings.num_beams, settings.length_penalty)
+
+    def predict_fast(self, model: Any) -> list[str]:
+        """The translation of each, by greedy search."""
+        return self._decoded(model, 1, 1.0)
+
+    def _decoded(self, model: Any, num_beams: int, length_penalty: float) -> list[str]:
+        return subwords.joined(self.tokenizer, translate(model, self.rows, beam=num_beams, penalty=length_penalty))
+
+    def score(self, predictions: list[str], indices: Sequence[int] | None = None) -> PartScore:
+        chosen = range(len(self)) if indices is None else indices
+        truths = [self.truths[index] for index in chosen]
+        return PartScore(score_translations(truths, [predictions[index] for index in chosen]))
+
+    def padded_size(self, batch: Sequence[int]) -> int:
+        longest = max(1, *(len(self.targets[index]) for index in batch))
+        return super().padded_size(batch) + len(batch) * longest
+
+    def token_count(self, batch: Sequence[int]) -> int:
+        return super().token_count(batch) + sum(len(self.targets[index]) for index in batch)
+
+
+class SubwordInputs(Inputs):
+    """Subwords of both languages; the model's embeddings are random at first."""
+
+    def __init__(self, recipe: Recipe, texts: Iterable[str]) -> None:
+        count = recipe.tokens.vocab_size
+        if count < MIN_VOCAB:
+            raise InputError(f"tokens.vocab_size ({count}) must be at least {MIN_VOCAB}: every byte has a token")
+        self.tokenizer = subwords.train_subwords(texts, count)
+        self.signs = dict(subwords.SIGNS)
+        self.remarks = []
+        self.about = f"{self.tokenizer.get_vocab_size():,} subwords"
+        self.config = {}
+        self.known = torch.zeros(0, dtype=torch.long)
+
+    def fill(self, model: Any) -> None:
+        """There is nothing to load."""
+
+
+class Translation(Task):
+    """A text for each text."""
+
+    name = "translation"
+    files = 2
+    columns = ("text", "translation")
+    corpora = ("translation",)
+    pipeline_tag = "translation"
+
+    # Settings
+
+    def default_settings(self, size: int, recipe: Recipe) -> Sections:
+        return translator_settings(size)
+
+    def encoder_section(self, name: str) -> dict[str, Any]:
+        return {"name": name}
+
+    def check_encoder(self, recipe: Recipe, source: str) -> None:
+        """The encoder is the Transformer's own, with multi-head or tensorized attention; see `check_settings`."""
+
+    def check_settings(self, recipe: Recipe, source: str) -> None:
+        names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels"]
+        unread_keys(recipe, source, self.name, "model", names)
+        unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column"]
+        unread_keys(recipe, source, self.name, "data", unread)
+        if recipe.vectors != Vectors() or recipe.pretrained.model or recipe.tokens.min_freq:
+            raise InputError(f"{source}: a translator reads subwords; remove [vectors], [pretrained] and tokens.min_freq")
+        _check_sizes(recipe, source)
+        _check_attention(recipe, source)
+        _check_files(recipe, source)
+
+    # Data
+
+    def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
+        if target is None:  # an embedded corpus, or a table
+            found = readers.read(path, layout)
+        else:
+            found = read_parallel(path, target, "utf-8" if layout.encoding == "auto" else layout.encoding)
+        return list(found), found.remarks()
+
+    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Layout:
+        named = "translation" if rows and "translation" in rows[0] else "label"
+        return Layout(format="jsonl", label_column=named)
+
+    def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
+        told = Examples(Path(recipe.data.train), [])
+        encoding = "utf-8" if recipe.layout.encoding == "auto" else recipe.layout.encoding
+        yield from parallel_lines(told, Path(recipe.data.train_target), encoding)
+        remarks += told.remarks()
+
+    def to_json(self, example: Example) -> dict[str, Any]:
+        return {"text": example.text, "label": example.label}
+
+    def read_shard(self, path: Path) -> list[Any]:
+        return list(readers.stream(path, Layout(format="jsonl")))
+
+    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+        return check_parallel(files[0], files[1], "utf-8" if layout.encoding == "auto" else layout.encoding)
+
+    # Encoding and model
+
+    def make_inputs(self, recipe: Recipe, split: Split) -> Inputs:
+        return SubwordInputs(recipe, (text for example in split.train for text in (example.text, example.label)))
+
+    def encode(
+        self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
+    ) -> tuple[TranslationData, int]:
+        """In training, pairs with a long side are skipped: truncated, its two sides would not say the same."""
+        limit = recipe.tokens.max_length
+        targets, _ = subwords.subword_numbers(tokenizer, [str(example.label) for example in examples], 0)
+        rows, cut = subwords.subword_numbers(tokenizer, [example.text for example in examples], 0 if training else limit)
+        truths = [str(example.label) for example in examples]
+        if training and limit:
+            kept = [index for index in range(len(rows)) if max(len(rows[index]), len(targets[index])) <= limit]
+            cut = len(rows) - len(kept)
+            rows, targets = ([some[index] for index in kept] for some in (rows, targets))
+            truths = [truths[index] for index in kept]
+        return TranslationData(rows, targets, truths, tokenizer, recipe), cut
+
+    def truncation_remark(self, recipe: Recipe, count: int, *, training: bool) -> str:
+        limit = recipe.tokens.max_length
+        if training:
+            return f"{counted(count, 'pair')} with a side of more than {limit} subwords skipped (tokens.max_length)"
+        return f"{counted(count, 'text')} truncated to {limit} subwords"
+
+    def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
+        return config_of(recipe, inputs.tokenizer.get_vocab_size())
+
+    def build_model(self, config: Any) -> PreTrainedModel:
+        return build_translator(config)
+
+    def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
+        return translator_class(swapped=recipe.swap is not None)
+
+    # Training
+
+    def loss(self, recipe: Recipe, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+        """With label smoothing, which the model class does not have."""
+        logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits
+        return smoothed_loss(logits, inputs["labels"], recipe.model.label_smoothing)
+
+    def loss_weight(self, inputs: dict[str, Tensor]) -> float:
+        """Its target tokens."""
+        return float((inputs["labels"] != IGNORED).sum())
+
+    def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
+        settings = recipe.translator
+        most = 2 * (recipe.tokens.max_length or _LONGEST) + 10
+        generation(settings.num_beams, settings.length_penalty, most).save_pretrained(folder)
+        return ["generation_config.json"]
+
+    # Use
+
+    def labels_of(self, config: Any) -> list[str]:
+        return []
+
+    def predictor(self, run: Run) -> Predictor:
+        from .translation_predictor import TranslationPredictor
+
+        return TranslationPredictor(run)
+
+    def example_commands(self, folder: Path) -> str:
+        return f'mtsa predict {folder} "a text", mtsa evaluate {folder} --data A.en --target A.de'
+
+
+def config_of(recipe: Recipe, tokens: int) -> M2M100Config:
+    """The translator of a recipe, for a vocabulary of so many tokens."""
+    settings = recipe.translator
+    return translator_config(
+        tokens,
+        layers=settings.layers,
+        width=settings.d_model,
+        heads=settings.heads,
+        hidden=settings.ffn_dim,
+        dropout=recipe.model.dropout,
+        attention_dropout=settings.attention_dropout,
+        swap=recipe.swap,
+    )
+
+
+def _check_sizes(recipe: Recipe, source: str) -> None:
+    settings = recipe.translator
+    for key in ("layers", "d_model", "heads", "ffn_dim", "num_beams"):
+        if getattr(settings, key) < 1:
+            raise InputError(f"{source}: translator.{key} is {getattr(settings, key)}; it must be above 0")
+    if settings.d_model % settings.heads or settings.d_model % 2:
+        sizes = f"translator.d_model ({settings.d_model}) must be even and divisible by heads ({settings.heads})"
+        raise InputError(f"{source}: {sizes}")
+    if not 0.0 <= settings.attention_dropout < 1.0:
+        raise InputError(f"{source}: translator.attention_dropout is {settings.attention_dropout}; it must be from 0 to 1")
+
+
+def _check_attention(recipe: Recipe, source: str) -> None:
+    name = recipe.encoder.get("name")
+    if name not in ("multihead", "mtsa"):
+        raise InputError(f'{source}: encoder.name is "{name}"; the encoder of a translator is multihead or mtsa')
+    if name == "multihead" and recipe.encoder_options:
+        raise InputError(f"{source}: encoder multihead has no options here; its sizes are those of [translator]")
+    known = [key.name for key in dataclasses.fields(Swap)]
+    for key in recipe.encoder_options:
+        if key not in known:
+            raise InputError(f'{source}: encoder mtsa of a translator has no option "{key}"; {nearest(key, known)}')
+    try:
+        if recipe.swap is not None:
+            Swap(**recipe.swap).rules(recipe.translator.heads)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{source}: [encoder]: {error}") from None
+
+
+def _check_files(recipe: Recipe, source: str) -> None:
+    data = recipe.data
+    pairs = [(data.train, data.train_target), (data.dev, data.dev_target), (data.test, data.test_target)]
+    alone = any(bool(one) != bool(other) and not _whole(one) for one, other in pairs)
+    twice = next((one for one, other in pairs if one and one == other), None)
+    if twice:
+        raise InputError(f"{source}: {twice} is named as the text and as its translation; name two files")
+    if alone or len(data.tests) != len(data.tests_target):
+        raise InputError(f"{source}: every file needs a file with its translations: --train A.en A.de")
+
+
+def _whole(name: str) -> bool:
+    """Whether one name means texts and translations."""
+    return is_corpus(name) or is_shards(name) or name == IN_MEMORY

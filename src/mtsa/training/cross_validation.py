@@ -1,0 +1,122 @@
+"""Several runs of one recipe: other seeds, or folds; mean and standard deviation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import statistics
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtsa.errors import InputError
+from mtsa.files import write_json
+from mtsa.tasks.registry import get_task
+
+from .folder import MANIFEST, RECIPE
+from .recipe import Recipe
+from .recipe_files import same_recipe
+from .resume import sources_of, tidy
+from .run import run_recipe
+from .split import Split, cut, read_split
+
+SUMMARY = "summary.json"
+_log = logging.getLogger(__name__)
+
+
+def repeat(recipe: Recipe, folder: Path, count: int) -> dict[str, Any]:
+    """Run a recipe with `count` seeds, one after the other from the recipe's own; runs that are done are not run again."""
+    parts: list[tuple[str, Recipe, Split | None]] = []
+    for number in range(count):
+        training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number)
+        parts.append((f"seed-{training.seed}", dataclasses.replace(recipe, training=training), None))
+    return _all(parts, folder)
+
+
+def cross_validate(recipe: Recipe, folder: Path, folds: int) -> dict[str, Any]:
+    """k-fold cross-validation; runs that are done are not run again.
+
+    Raises:
+        InputError: as `folds_of`.
+    """
+    parts: list[tuple[str, Recipe, Split | None]] = []
+    for number, split in enumerate(folds_of(recipe, folds), 1):
+        parts.append((f"fold-{number:02d}", recipe, split))
+    return _all(parts, folder)
+
+
+def folds_of(recipe: Recipe, folds: int) -> list[Split]:
+    """The recipe's examples, shuffled by its seed and dealt out by class; each fold is the test part once.
+
+    A dev part is cut from the rest.
+
+    Raises:
+        InputError: a recipe with dev or test files, or fewer examples than folds.
+    """
+    if recipe.data.dev or recipe.data.test:
+        raise InputError("--folds makes its own dev and test parts; leave out --dev and --test")
+    own = read_split(recipe)
+    assert isinstance(own.train, list)  # shards need a dev file, which folds refuse
+    examples = sorted([*own.train, *own.dev, *own.test], key=lambda example: example.line)
+    if len(examples) < 2 * folds:
+        raise InputError(f"{len(examples)} examples are too few for {folds} folds")
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
+    if get_task(recipe.task).stratified:
+        counts = Counter(str(example.label) for example in examples)
+        label, least = min(counts.items(), key=lambda item: item[1])
+        if least < 3:
+            raise InputError(f'class "{label}" has {least} example{"" if least == 1 else "s"}; folds need at least 3 of each')
+        order.sort(key=lambda place: str(examples[place].label))  # each fold gets its share of each class
+    splits = []
+    for number in range(folds):
+        held = set(order[number::folds])
+        test = [examples[place] for place in sorted(held)]
+        rest = [examples[place] for place in range(len(examples)) if place not in held]
+        train, dev = cut(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
+        splits.append(Split(train, dev, test, []))
+    return splits
+
+
+def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
+    """A finished run counts for this recipe and these examples alone.
+
+    Raises:
+        InputError: it was another recipe, or other data.
+    """
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != sources_of(recipe, split or read_split(recipe)):
+        raise InputError(f"{folder} holds a run of another recipe or other data; name another folder with --out")
+
+
+def _all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
+    figures: dict[str, list[float]] = {}
+    for name, recipe, split in parts:
+        if (folder / name / MANIFEST).exists():
+            _check_same(folder / name, recipe, split)
+            tidy(folder / name)
+        else:
+            _log.info(f"{name}:")
+            run_recipe(recipe, folder / name, split=split)
+        record, metrics = (
+            json.loads((folder / name / file).read_text(encoding="utf-8")) for file in ("record.json", "metrics.json")
+        )
+        followed = {key for entry in record["dev_curve"] for key in entry} - {"loss"}
+        for part, values in metrics.items():
+            for key in (key for key, value in values.items() if key in followed and isinstance(value, float)):
+                figures.setdefault(f"{part}_{key}", []).append(values[key])
+    summary = {
+        "runs": [name for name, _, _ in parts],
+        **{
+            key: {
+                "mean": statistics.fmean(values),
+                "deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
+                "values": values,
+            }
+            for key, values in figures.items()
+        },
+    }
+    write_json(folder / SUMMARY, summary)
+    return summary

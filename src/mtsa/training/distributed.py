@@ -1,0 +1,137 @@
+"""Training with several processes: the process group, and weights sharded over the processes (FSDP2).
+
+A plain copy of a sharded model is kept for evaluation and for files; `gather` and `scatter` copy weights between the two. All
+functions that move weights must be called by all processes together.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of a run, as this one sees them."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+
+def world() -> World:
+    """The processes that torchrun has started, or this one alone; starts the process group when it is first called."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    if size > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if cuda else "gloo")
+    return World(int(os.environ.get("RANK", "0")), size, device)
+
+
+def any_process(flag: bool) -> bool:
+    """Whether a flag is set in any process; all must call this together."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return flag
+    found = torch.tensor(float(flag), device=world().device)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return bool(found)
+
+
+def leave() -> None:
+    """End the process group, if there is one."""
+    if dist.is_initialized():
+        dist.barrier()  # gloo may abort a process whose peer has left
+        dist.destroy_process_group()
+
+
+def shard(model: nn.Module, device: torch.device, *, blocks: bool = True) -> nn.Module:
+    """A copy of a model with its weights sharded over all processes: blocks of a stack one by one, the rest together.
+
+    Args:
+        model: the model; it stays as it is.
+        device: where the shards are stored.
+        blocks: whether blocks are sharded one by one. Each is then gathered whenever it is called, so all processes must call
+            it equally often: not for models where that depends on the lengths of a process's own sentences.
+    """
+    found = copy.deepcopy(model)
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    stacks = [module for module in found.modules() if isinstance(module, nn.ModuleList)] if blocks else []
+    for block in (block for stack in reversed(stacks) for block in stack):
+        if any(True for _ in block.parameters()):
+            fully_shard(block, mesh=mesh)
+    fully_shard(found, mesh=mesh)
+    return found
+
+
+@torch.no_grad()
+def gather(model: nn.Module, plain: nn.Module) -> None:
+    """Copy the weights of a sharded model into the plain one."""
+    own = dict(plain.named_parameters())
+    for name, value in model.named_parameters():
+        own[name].copy_(whole(value.detach()))
+
+
+@torch.no_grad()
+def scatter(plain: nn.Module, model: nn.Module) -> None:
+    """Copy the weights of the plain model into the sharded one, each process its shard."""
+    own = dict(plain.named_parameters())
+    for name, value in model.named_parameters():
+        value.copy_(share(own[name].detach(), value))
+
+
+def whole(value: Any) -> Any:
+    """A tensor of which each process may hold a share, all of it; anything else as it is."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def share(value: Tensor, like: Tensor) -> Tensor:
+    """What this process holds of a whole tensor, if it is to be sharded like another one."""
+    if not isinstance(like, DTensor) or value.shape != like.shape:
+        return value
+    there = value.to(like.device_mesh.device_type)
+    return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state of an optimizer, with whole tensors."""
+    state = optimizer.state_dict()
+    kept = {number: {name: whole(value) for name, value in values.items()} for number, values in state["state"].items()}
+    return {**state, "state": kept}
+
+
+def take_shares(optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimizer over sharded weights take its shard of any whole state that is loaded into it."""
+
+    def cut(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+        values = [value for group in optimizer.param_groups for value in group["params"]]
+        kept = {
+            number: {name: share(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()}
+            for number, own in state["state"].items()
+        }
+        return {**state, "state": kept}
+
+    optimizer.register_load_state_dict_pre_hook(cut)
+
+
+def rows_here(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The part of a matrix that this process holds, and those of some rows that are in it."""
+    if not isinstance(matrix, DTensor):
+        return matrix, rows
+    local = matrix.to_local()
+    (placement,) = matrix.placements
+    assert placement == Shard(0)
+    each = -(-matrix.shape[0] // matrix.device_mesh.size())  # rows of a process; the last ones may have fewer
+    start = each * matrix.device_mesh.get_local_rank()
+    return local, rows[(rows >= start) & (rows < start + local.shape[0])] - start

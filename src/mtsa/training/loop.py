@@ -1,0 +1,349 @@
+"""The training loop: batches, optimizer steps, evaluation, checkpoints and early stopping, in one process or several.
+
+Every process sees the same global batches, which follow from (seed, epoch) alone, and trains on its share of each. The loss
+of a step is the mean over the global batch, so that the result does not depend on the number of processes; only the auxiliary
+losses (of a pretrained language model and of the predicate finder) are means over each process's own tokens. A run that was
+stopped resumes from its last checkpoint with the same weights, optimizer state and random numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mtsa.errors import InputError
+from mtsa.files import write_json
+from mtsa.tasks.base import Task
+from mtsa.tasks.encoded import EncodedData
+
+from . import checkpoints
+from .distributed import any_process, gather, scatter, shard, take_shares, whole_state, world
+from .loading import batches_of, count_batches
+from .optimizer import lr_factor, make_optimizer
+from .optimizer_state import load_optimizer, load_rng, save_optimizer, save_rng
+from .recipe import Recipe, Training
+from .signals import stop_requests
+from .weights import load_weights, save_weights, written
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
+_FROZEN = frozenset({"words.frozen"})  # never changes in training, so checkpoints do not contain it
+_OLD_STATE = "trainer_state.json"  # of version 0.2
+
+
+def steps_per_epoch(part: EncodedData, training: Training) -> int:
+    """Optimizer steps of an epoch."""
+    return math.ceil(count_batches(part, training) / training.gradient_accumulation_steps)
+
+
+def steps_of(training: Training, epoch: int) -> tuple[int, int]:
+    """(steps in total, steps between evaluations), given the steps of an epoch."""
+    return training.max_steps or training.epochs * epoch, training.eval_steps or epoch
+
+
+@dataclass
+class LoopState:
+    """Where a run is: what a checkpoint contains besides weights, optimizer state and random numbers."""
+
+    step: int = 0
+    best_step: int = 0
+    curve: list[dict[str, Any]] = field(default_factory=list)  # dev metrics of every evaluation, with their step
+    seconds: float = 0.0
+    processes: int = 1
+
+    @property
+    def best_score(self) -> float:
+        """The best dev score so far."""
+        return max((entry["score"] for entry in self.curve if not math.isnan(entry["score"])), default=-math.inf)
+
+    def stale(self, patience: int) -> bool:
+        """Whether the last `patience` evaluations brought no better score."""
+        scores = [-math.inf if math.isnan(entry["score"]) else entry["score"] for entry in self.curve]  # NaN is worst
+        return bool(patience and scores) and len(scores) - 1 - scores.index(max(scores)) >= patience
+
+
+class TrainingLoop:
+    """Trains one model by one recipe.
+
+    Args:
+        model: the model to train; it holds the current weights after `load_best` and `load_last`.
+        recipe: the settings.
+        task: computes the loss.
+        train: training examples.
+        dev: dev examples; their score selects the best step.
+        known: indices of the words that have a pretrained vector, for `vectors.lr_multiplier`.
+        folder: where checkpoints are written.
+        tensorboard: where TensorBoard files are written, if wanted.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        recipe: Recipe,
+        task: Task,
+        train: EncodedData,
+        dev: EncodedData,
+        *,
+        known: Tensor,
+        folder: Path,
+        tensorboard: Path | None = None,
+    ) -> None:
+        training = recipe.training
+        self.model, self.recipe, self.task, self.train_part, self.dev_part = model, recipe, task, train, dev
+        self.folder, self.tensorboard = folder, tensorboard
+        self.world = world()
+        self.state = LoopState(processes=self.world.size)
+        self.epoch_steps = steps_per_epoch(train, training)
+        self.max_steps, self.eval_steps = steps_of(training, self.epoch_steps)
+        self._started = time.perf_counter()
+        torch.manual_seed(training.seed + self.world.rank)
+        nn.Module.to(model, self.world.device)
+        self.sharded = training.distributed == "fsdp" and self.world.size > 1
+        self.trained: nn.Module = shard(model, self.world.device, blocks=task.shard_blocks(recipe)) if self.sharded else model
+        self.optimizer = make_optimizer(self.trained, recipe, known)
+        self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self.sharded:
+            take_shares(self.optimizer)
+        self.parallel: nn.Module = self.trained
+        if self.world.size > 1 and not self.sharded:
+            self.parallel = DistributedDataParallel(self.trained)
+        if training.compile:
+            self.parallel = torch.compile(self.parallel, dynamic=True)  # type: ignore[assignment]
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, including that before the last checkpoint was resumed."""
+        return self.state.seconds + time.perf_counter() - self._started
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.state.step >= self.max_steps or self.state.stale(self.recipe.training.patience)
+
+    def run(self, on_step: Callable[[int, str], None]) -> None:
+        """Train to the end; `on_step` gets the number of steps done and the last dev metric.
+
+        Raises:
+            InputError: the loss is not finite, or a checkpoint cannot be written.
+            KeyboardInterrupt: SIGINT or SIGTERM arrived; the last step was saved.
+        """
+        note = ""
+        with stop_requests() as stop, self._writer() as write:
+            for batches in self._steps():
+                if self.finished:
+                    return
+                loss = self._step(batches)
+                self.state.step += 1
+                step = self.state.step
+                on_step(step, note)
+                write(step, {"train/loss": loss, "train/lr": self.optimizer.param_groups[0]["lr"]})
+                stopping = any_process(stop.requested)
+                due = step % self.eval_steps == 0 or step >= self.max_steps
+                if due:
+                    metrics = self.evaluate()
+                    shown = next((name for name in metrics if name not in ("step", "score", "loss")), None)
+                    note = f"dev {shown} {metrics[shown]:.3f}" if shown else ""
+                    write(step, {f"dev/{name}": value for name, value in metrics.items() if name != "step"})
+                if due or stopping:
+                    self.save()
+                if stopping:
+                    raise KeyboardInterrupt
+
+    # Steps
+
+    def _steps(self) -> Iterator[list[list[int]]]:
+        """The batches of each optimizer step from the present one on, as lists of example indices."""
+        epoch, done = divmod(self.state.step, self.epoch_steps)
+        training = self.recipe.training
+        for number in itertools.count(epoch):
+            batches = batches_of(self.train_part, training, epoch=number)
+            for step in itertools.count():
+                group = list(itertools.islice(batches, training.gradient_accumulation_steps))
+                if not group:
+                    break
+                if number > epoch or step >= done:
+                    yield group
+
+    def _step(self, batches: list[list[int]]) -> float:
+        """One optimizer step on one batch, or on several whose gradients are accumulated; the loss of this process."""
+        training, device = self.recipe.training, self.world.device
+        shares = (self.train_part.collate(batch[self.world.rank :: self.world.size]) for batch in batches)
+        inputs = [{name: value.to(device) for name, value in share.items()} for share in shares]
+        weights = [self.task.loss_weight(given) for given in inputs]
+        total = torch.tensor(float(sum(weights)), device=device)
+        if self.world.size > 1:
+            dist.all_reduce(total)
+        total = total.clamp(min=1.0)  # a batch may have no labelled token at all
+        self.parallel.train()
+        mean = 0.0
+        for place, (given, weight) in enumerate(zip(inputs, weights, strict=True)):
+            with self._gradients_synchronized(place == len(inputs) - 1):
+                with torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bfloat16"):
+                    loss = self.task.loss(self.recipe, self.parallel, given)
+                if not torch.isfinite(loss):
+                    raise InputError(
+                        f"Loss became {loss.item()} at step {self.state.step + 1}. "
+                        f"Try a lower training.learning_rate (now {training.learning_rate:g})"
+                    )
+                if self.world.size > 1 or len(inputs) > 1:
+                    # DDP and FSDP average the gradients of the processes, hence the factor `size`
+                    loss = loss * (weight * self.world.size / total)
+                loss.backward()
+            mean += loss.item()
+        for group, rate in zip(self.optimizer.param_groups, self.base_rates, strict=True):
+            group["lr"] = rate * lr_factor(training, self.state.step, self.max_steps)
+        if training.max_grad_norm:
+            nn.utils.clip_grad_norm_(self.trained.parameters(), training.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return mean
+
+    def _gradients_synchronized(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """With DDP, only the last of several accumulated batches exchanges gradients."""
+        if last or not isinstance(self.parallel, DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self.parallel.no_sync()
+
+    # Evaluation
+
+    def evaluate(self) -> dict[str, float]:
+        """Score the dev part and add the metrics to the curve. Every process scores all of it, so that all decide alike."""
+        with self._whole_model():
+            self.model.eval()
+            metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).curve()
+        if self.world.size > 1:  # different processors round differently: the metrics of the first process count
+            values = torch.tensor(list(metrics.values()), dtype=torch.float64, device=self.world.device)
+            dist.broadcast(values, 0)
+            metrics = dict(zip(metrics, values.tolist(), strict=True))
+        if metrics["score"] > self.state.best_score:
+            self.state.best_step = self.state.step
+        self.state.curve.append({"step": self.state.step, **metrics})
+        return metrics
+
+    @contextlib.contextmanager
+    def _whole_model(self) -> Iterator[None]:
+        """Inside, `self.model` has the weights of this step."""
+        if self.sharded:
+            gather(self.trained, self.model)
+        yield
+
+    # Checkpoints
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, and delete all others but the best.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        step, first = self.state.step, self.world.rank == 0
+        partial = checkpoints.saving_folder(self.folder, step)
+        state = whole_state(self.optimizer)  # all processes take part
+        with self._whole_model(), written(self.folder):
+            if first:
+                checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
+                partial.mkdir()
+                save_weights(self.model, partial / WEIGHTS, _FROZEN)
+                save_optimizer(state, partial / OPTIMIZER)
+                write_json(partial / STATE, {**asdict(self.state), "seconds": self.seconds})
+        self._barrier()
+        with written(self.folder):
+            save_rng(partial / f"rng-{self.world.rank}.safetensors", self.world.device)
+        self._barrier()
+        if first:
+            with written(self.folder):
+                final = checkpoints.appear(partial, self.folder, step)
+            checkpoints.sweep(self.folder, keep={final, checkpoints.checkpoint(self.folder, self._best_step())})
+        self._barrier()  # torchrun ends all processes as soon as one has left: none may before the checkpoint is there
+
+    def restore(self, folder: Path, *, best: bool) -> None:
+        """Resume from a checkpoint.
+
+        Args:
+            folder: the checkpoint.
+            best: whether `load_best` will be called.
+
+        Raises:
+            InputError: the checkpoint, or that of the best step, is damaged, or was written by another version or by another
+                number of processes.
+        """
+        if (folder / _OLD_STATE).exists():
+            raise InputError(
+                f"{folder} was written by version 0.2, which cannot be resumed; delete {self.folder.parent} and train again"
+            )
+        checkpoints.check(folder)
+        self.state = _read_state(folder / STATE)
+        chosen = checkpoints.checkpoint(self.folder, self._best_step())
+        if best and chosen != folder:
+            try:
+                checkpoints.check(chosen)
+            except InputError:
+                raise InputError(
+                    f"{chosen}, the checkpoint of the best step, is damaged; delete {self.folder.parent} and train again"
+                ) from None
+        if self.state.processes != self.world.size:
+            raise InputError(
+                f"{folder} was written by {self.state.processes} processes; resume with as many, not with {self.world.size}"
+            )
+        self._load_weights(folder)
+        self.optimizer.load_state_dict(load_optimizer(folder / OPTIMIZER))
+        load_rng(folder / f"rng-{self.world.rank}.safetensors", self.world.device)
+
+    def load_best(self) -> int:
+        """Load the weights of the best step into the model; the step."""
+        self._barrier()
+        self._load_weights(checkpoints.checkpoint(self.folder, self._best_step()))
+        return self._best_step()
+
+    def load_last(self) -> None:
+        """Load the weights of the last step into the model."""
+        self._barrier()
+        self._load_weights(checkpoints.checkpoint(self.folder, self.state.step))
+
+    def _load_weights(self, folder: Path) -> None:
+        load_weights(self.model, folder / WEIGHTS, _FROZEN)
+        if self.sharded:
+            scatter(self.model, self.trained)
+
+    def _best_step(self) -> int:
+        return self.state.best_step or self.state.step
+
+    def _barrier(self) -> None:
+        if self.world.size > 1:
+            dist.barrier()
+
+    @contextlib.contextmanager
+    def _writer(self) -> Iterator[Callable[[int, dict[str, float]], None]]:
+        """Writes scalars for TensorBoard, in the first process."""
+        if self.tensorboard is None or self.world.rank:
+            yield lambda step, values: None
+            return
+        from torch.utils.tensorboard import SummaryWriter
+
+        with SummaryWriter(str(self.tensorboard)) as writer:
+
+            def write(step: int, values: dict[str, float]) -> None:
+                for name, value in values.items():
+                    writer.add_scalar(name, value, step)
+
+            yield write
+
+
+def _read_state(path: Path) -> LoopState:
+    try:
+        return LoopState(**json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError):
+        raise InputError(f"{path} was written by another version; delete {path.parents[2]} and train again") from None

@@ -1,0 +1,137 @@
+"""A run folder before its run is finished: what the run is made of, whether one can go on with it, one process at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.sharding import Shards
+from mtsa.errors import InputError
+from mtsa.files import fingerprint, locked, write_json, write_text
+
+from . import checkpoints
+from .folder import MANIFEST, RECIPE, check_run
+from .inputs import MODEL_FILES
+from .recipe import Recipe
+from .recipe_files import same_recipe, to_toml
+from .split import Split
+
+CHECKPOINTS, REFIT = "checkpoints", "refit"
+SOURCES = "sources.json"
+
+
+def is_first() -> bool:
+    """Whether this process is the one that speaks and writes."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
+    """What the run is made of, so that another day's run can tell whether it is the same."""
+    counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
+    files = {}
+    below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
+    data = recipe.data
+    targets = (data.train_target, data.dev_target, data.test_target, *data.tests_target)
+    for name in (data.train, data.dev, data.test, *data.tests, *targets, recipe.vectors.file, *below):
+        if name and Path(name).is_file():
+            files[name] = fingerprint(Path(name))
+    digest = hashlib.sha256()
+    for part, examples in split.named().items():
+        if isinstance(examples, Shards):
+            digest.update(f"{part}\0{examples.sha256()}\n".encode())
+            continue
+        for example in examples:
+            digest.update("\0".join((part, *example.texts, f"{example.label}\n")).encode("utf-8", "replace"))
+    return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
+
+
+def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
+    """The checkpoint that an unfinished run of this recipe left; None where there is nothing to go on with.
+
+    Raises:
+        InputError: the folder holds something else.
+    """
+    if (folder / MANIFEST).exists():
+        tidy(folder)
+        raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
+    found = checkpoints.checkpoints(folder / CHECKPOINTS)
+    if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
+        if not same_recipe(folder / RECIPE, recipe):
+            raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
+        if read_state(folder / SOURCES) != sources:
+            raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
+        return found[-1]
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder with --out")
+    if folder.is_dir() and any(
+        not entry.name.endswith(".partial") and entry.name not in (CHECKPOINTS, REFIT, SOURCES, RECIPE, "tensorboard")
+        for entry in folder.iterdir()
+    ):
+        raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
+    return None
+
+
+def read_state(path: Path) -> Any:
+    """What an unfinished run wrote about itself.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path} is damaged; delete the folder, and train anew") from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """The run folder, made if need be, for this run alone.
+
+    Raises:
+        InputError: it cannot be made, or another process is at work in it.
+    """
+    if not is_first():
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+    with locked(folder) as mine:
+        if not mine:
+            raise InputError(f"{folder}: another process is training in it; wait for it, or name another folder with --out")
+        try:
+            yield
+        except InputError:
+            with suppress(OSError):
+                folder.rmdir()  # goes when nothing is in it
+            raise
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a finished run needs no more; a folder that holds no whole run is left as it is."""
+    with suppress(InputError):
+        check_run(folder)
+        for name in (CHECKPOINTS, REFIT):
+            checkpoints.remove_all(folder / name)
+        (folder / SOURCES).unlink(missing_ok=True)
+
+
+def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
+    """Make the run folder, with what tells a later run that it is the same."""
+    try:
+        (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        for partial in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+            partial.unlink()
+        if fresh:
+            shutil.rmtree(folder / REFIT, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+    write_json(folder / SOURCES, sources)
+    write_text(folder / RECIPE, to_toml(recipe))

@@ -1,0 +1,188 @@
+"""The tables of natural language inference: plan, counts, real units on small files, and the page made of them."""
+
+import json
+
+import pytest
+from reproduce.__main__ import app
+from reproduce.benchmarks import nli as bench
+from reproduce.benchmarks.report import sections
+from reproduce.nli_table import ABLATION, PAPER, TRANSFER, checked, section, tables
+from reproduce.parameter_counts import NLI, build, nli_counts
+from reproduce.records import read_records
+from reproduce.runner import run_units
+from typer.testing import CliRunner
+
+from mtsa.errors import InputError
+from mtsa.files import write_json
+from mtsa.training.pretrain import Setting, pretrain
+from reproduce import nli as plan
+from tests.training.test_pairs import pairs
+from tests.workbench import glove
+
+KINDS = {"same": "entailment", "other": "neutral"}
+
+
+def official(path, rows):
+    lines = ["\t".join(("gold_label", "sentence1", "sentence2"))]
+    path.write_text("\n".join([*lines, *(f"{KINDS[label]}\t{a}\t{b}" for a, b, label, _ in rows)]) + "\n")
+
+
+def bare(path, rows):
+    path.write_text("".join(f"{KINDS[label]}\t{a}\t{b}\n" for a, b, label, _ in rows))
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nli")
+    bare(folder / "snli.train_subset_18k.tsv", pairs(40, 1))
+    official(folder / "counterfactual.train.tsv", pairs(20, 2))
+    bare(folder / "snli.dev.tsv", pairs(12, 3))
+    bare(folder / "snli.test.tsv", [*pairs(14, 4), *pairs(3, 1)])
+    for number, name in enumerate(("base", "contrast", "edit_other", "edit_premise")):
+        official(folder / f"protocols.{name}.train.tsv", pairs(12, 10 + number))
+    bare(folder / "multinli.dev_matched_1k.tsv", pairs(9, 20))
+    bare(folder / "multinli.dev_mismatched_1k.tsv", pairs(7, 21))
+    texts = [side for a, b, _, _ in pairs(600, 30) for side in (a, b)]
+    small = Setting(layers=1, width=8, tokens=300, length=128, batch=8, steps=2)
+    pretrain(texts, folder / "gpt", small)
+    return plan.Places(folder, glove(folder / "vectors.txt"), (("gpt", folder / "gpt"),))
+
+
+@pytest.fixture(scope="module")
+def records(places, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    chosen = plan.units(["snli-subset", "protocols"], ["mtsa", "multihead", "mtsa_none", "gpt-mtsa"], places, 1)
+    assert len(chosen) == 7
+    run_units(chosen, folder, minutes=None)
+    return folder
+
+
+PRINTED = {  # the paper's, in millions
+    "mtsa": 2.9, "mtsa_no_masks": 2.9, "mtsa_no_token2token": 2.5, "mtsa_no_source2token": 2.5, "mtsa_none": 1.8,
+    "bilstm": 2.9, "bigru": 2.5, "multi_cnn": 1.4, "hierarchical_cnn": 3.4, "multihead": 2.0, "disa": 2.3, "biblosa": 4.1,
+}  # fmt: skip
+
+
+def test_counts_are_the_papers_to_the_digit_printed():
+    counts = nli_counts()
+    assert {name: round(count / 1e6, 1) for name, count in counts.items()} == PRINTED
+    assert (counts["mtsa"], counts["multihead"], counts["biblosa"]) == (2_885_403, 1_982_403, 4_148_403)
+    told = CliRunner().invoke(app, ["params", "--task", "nli", "--json"])
+    assert json.loads(told.output) == counts
+    assert CliRunner().invoke(app, ["params", "--task", "srl"]).exit_code == 2
+
+
+def test_the_plan_has_every_row_of_the_paper(places):
+    rows = {row.paper for row in plan.ROWS.values()}
+    assert set(PAPER) <= rows
+    assert set(ABLATION) <= rows
+    assert set(TRANSFER) <= rows
+    found = [(unit.row, unit.dataset) for unit in plan.units([], [], places)]
+    assert {row: found.count((row, "snli-subset")) for row in ("mtsa", "multihead", "bilstm", "disa", "mtsa-wide")} == {
+        "mtsa": 3, "multihead": 3, "bilstm": 3, "disa": 1, "mtsa-wide": 1,
+    }  # fmt: skip
+    assert ("gpt-mtsa", "protocols") in found
+    assert not any(row.startswith("minilm") for row, _ in found)  # its folder was not given
+    with pytest.raises(InputError, match='row "minilm-mtsa" needs the folder of its pretrained model; give it with --minilm'):
+        plan.units([], ["minilm-mtsa"], places)
+
+
+def test_records_hold_one_evaluation_of_all_test_pairs(records, places):
+    found = {(record["dataset"], record["row"]): record for record in read_records(records)}
+    record = found["snli-subset", "mtsa"]
+    (test,) = record["test_evaluations"]
+    assert (test["count"], test["parts"]["test"]["count"], test["unseen"]["count"]) == (17, 17, 14)
+    assert record["examples"] == {"train": 60, "dev": 12, "test": 17}
+    assert 0.0 <= record["train_accuracy"] <= 1.0
+    (other,) = found["protocols", "mtsa"]["test_evaluations"]
+    assert {name: part["count"] for name, part in other["parts"].items()} == {"matched": 9, "mismatched": 7}
+    right = sum(part["accuracy"] * part["count"] for part in other["parts"].values())
+    assert right == pytest.approx(other["accuracy"] * other["count"])
+    assert found["snli-subset", "gpt-mtsa"]["settings"]["pretrained"]["lm_weight"] == 0.3
+    said = []
+    again = plan.units(["snli-subset"], ["mtsa"], places, 1)
+    assert run_units(again, records, minutes=None, say=said.append).units == []
+    assert said == ["1 units, 1 recorded; 0 to run, about 0 minutes"]
+
+
+def test_the_tables_and_the_page(records):
+    found = checked(read_records(records))
+    (_, contexts), (_, ablation), (_, transfer) = tables(found, nli_counts())
+    lines = {line[0]: line[1:] for line in contexts}
+    assert lines["mtsa"][3:] == ["91.8", "86.3"]
+    assert lines["disa"][:3] == ["not run"] * 3
+    assert lines["multihead"][2].endswith("[1]")
+    gaps = {line[0]: line[1:] for line in ablation}
+    values = {row: float(gaps[row][1].split()[0]) for row in ("mtsa", "mtsa_none")}
+    assert float(gaps["mtsa_none"][2]) == pytest.approx(values["mtsa_none"] - values["mtsa"], abs=0.11)
+    assert gaps["mtsa_none"][0] == "1,803,603"
+    assert {line[0]: line[-1] for line in transfer}["gpt-mtsa"] == "87.2 / 86.9 / 76.7 / 76.4"
+    page = section(found, nli_counts())
+    assert "7 records" in page
+    assert "makers trained it on pairs of SNLI" in page
+    with pytest.raises(InputError, match="belongs to no cell of the table"):
+        checked([{**found[0], "row": "lstm"}])
+    with pytest.raises(InputError, match="other settings or files"):
+        checked([*found, {**found[0], "unit": "seed-1", "sources": {}}])
+
+
+def test_the_command_shows_what_is_there(records, tmp_path):
+    shown = CliRunner().invoke(app, ["table", "nli", "--show", "--records", str(records)])
+    assert shown.exit_code == 0
+    assert "mtsa_no_token2token" in shown.output
+    nothing = CliRunner().invoke(app, ["table", "nli", "--show", "--records", str(tmp_path / "none")])
+    assert nothing.exit_code == 2
+    assert "holds no records yet" in nothing.output
+    missing = CliRunner().invoke(app, ["table", "nli", "--data", str(tmp_path), "--records", str(tmp_path / "none")])
+    assert missing.exit_code == 2
+    assert "mtsa data get snli" in missing.output
+
+
+@pytest.mark.slow
+def test_the_bench_measures_beside_multihead_and_counts_operations(tmp_path):
+    setting = bench.Setting(lengths=(5,), batch=3, repeats=1, names=("mtsa",), memory_length=5)
+    record = bench.run(setting)
+    assert [row["name"] for row in record["rows"]] == ["multihead", "mtsa"]
+    assert record["rows"][0]["step_ratio"] == 1.0
+    assert all(row["step_bytes"] > 0 for row in record["memory"])
+    assert record["passes"] == []
+    write_json(tmp_path / "x" / "bench-nli.json", record)
+    (page,) = sections(tmp_path)
+    assert "2,885,403" in page
+
+
+def test_counted_operations_are_those_of_the_layers():
+    """By hand, for 64 words: maps of each token, scores and sums of each pair of tokens, the head of each pair of texts."""
+    multihead = 2 * (64 * (540_000 + 720_000) + 64 * 64 * 1200) + 2400 * 300 + 300 * 3
+    assert bench.operations(build("multihead"), "multihead", 64) == multihead
+    maps = 180_000 + 360_000 + 360_000 + 360_000 + 720_000
+    mtsa = 2 * (64 * maps + 64 * 64 * 1800) + 2400 * 300 + 2 * 300 * 300 + 300 * 3
+    assert bench.operations(build("mtsa"), "mtsa", 64) == mtsa
+    between = 2 * (90_000 + 180_000 + 180_000)  # of Bi-BloSA: 13 blocks of 5 for 64 words
+    biblosa = 2 * (64 * (2 * (90_000 + 180_000 + 90_000 + 540_000) + 720_000) + 13 * between) + 2400 * 300 + 300 * 3
+    assert bench.operations(build("biblosa"), "biblosa", 64) == pytest.approx(biblosa)
+    assert set(NLI) == set(PRINTED)
+
+
+@pytest.mark.slow
+def test_a_pass_is_measured_on_the_lengths_of_the_data_and_drawn(records, places, tmp_path):
+    train, dev = bench.lengths_of("snli-subset", places.data)
+    assert (len(train), len(dev)) == (60, 12)
+    first = pairs(40, 1)[0]
+    assert train[0] == (len(first[0].split()), len(first[1].split()))
+    lengths = {"train_lengths": tuple(train), "dev_lengths": tuple(dev)}
+    record = bench.run(bench.Setting(lengths=(3,), batch=2, repeats=1, names=("mtsa",), memory_length=3, sample=1, **lengths))
+    assert {row["name"] for row in record["passes"]} == {"mtsa", "multihead"}
+    assert all(row["epoch_seconds"] > row["dev_seconds"] > 0 for row in record["passes"])
+    record_file = tmp_path / "nli-cost" / "bench-nli.json"
+    record_file.parent.mkdir()
+    write_json(record_file, record)
+    assert "paper: epoch" in sections(tmp_path)[0]
+    options = ["table", "nli", "--show", "--records", str(records), "--picture", str(tmp_path / "a.png")]
+    shown = CliRunner().invoke(app, [*options, "--cost", str(record_file)])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.rstrip().endswith("a.png: mtsa, multihead")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    wrong = CliRunner().invoke(app, [*options, "--cost", str(tmp_path / "none.json")])
+    assert wrong.exit_code == 2
+    assert "reproduce bench nli" in wrong.output
