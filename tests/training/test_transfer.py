@@ -91,6 +91,18 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
         pretrain(texts(), tmp_path / "model", SMALL, **options)
 
 
+def test_pretraining_ignores_files_of_a_process_killed_while_writing(tmp_path):
+    """A kill during the very first write leaves a temporary file, and nothing that names the run."""
+    (tmp_path / "gpt").mkdir()
+    (tmp_path / "gpt" / ".begun.json.1.partial").write_text("half")
+    pretrain(texts(), tmp_path / "gpt", dataclasses.replace(SMALL, steps=1))
+    assert not list((tmp_path / "gpt").glob("*.partial"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        pretrain(texts(), tmp_path / "other", SMALL)
+
+
 def test_the_model_starts_from_the_pretrained_weights_and_all_of_them_are_trained(gpt, data):
     recipe = recipe_for(data, gpt, pretrained={"lr_multiplier": 0.1})
     prepared = prepare(recipe, read_split(recipe))

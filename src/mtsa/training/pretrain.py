@@ -112,6 +112,8 @@ def _pretrain(
     if dist.is_initialized():
         dist.barrier()  # all have looked at the folder before anything is written there
     if first:
+        for partial in out.glob(".*.partial"):  # of a process that was killed while it wrote
+            partial.unlink()
         write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
@@ -326,5 +328,5 @@ def _check_room(out: Path, identity: dict[str, Any]) -> None:
     if begun.exists():
         if read_state(begun) != identity:
             raise InputError(f"{out} holds an unfinished model of other text or settings; name another folder, or delete it")
-    elif out.exists() and any(out.iterdir()):
+    elif out.exists() and any(not entry.name.endswith(".partial") for entry in out.iterdir()):
         raise InputError(f"{out} is not empty and holds no model; name another folder with --out")
