@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,12 +14,7 @@ from mtsa.cli.shell import fail, refusing
 
 from .bench_commands import bench
 
-if TYPE_CHECKING:
-    from .units import Unit
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-table = typer.Typer(no_args_is_help=True, help="The paper's tables, measured here.")
-app.add_typer(table, name="table")
 app.add_typer(bench, name="bench")
 
 
@@ -30,154 +24,92 @@ def main() -> None:
     start_logging()
 
 
-_Vectors = Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder when left out.")]
-_Datasets = Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there when left out.")]
-_Models = Annotated[str, typer.Option(help="Models, separated by commas; all by default.")]
-_Runs = Annotated[int, typer.Option(min=0, help="Folds or seeds of each cell at most; 0: all.")]
-_Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no unit that would end later than this.")]
-_Records = Annotated[Path, typer.Option(help="Folder of the records.")]
-_Show = Annotated[bool, typer.Option("--show", help="Run nothing; print what the records that are there make.")]
-
-
-@table.command("classification")
-def classification(
-    data: Annotated[Path, typer.Option(help="Folder with cr.all, mpqa.all, subj.all, trec.*, and the SST trees.")] = Path(
-        "data"
-    ),
-    vectors: _Vectors = None,
-    datasets: Annotated[str, typer.Option(help="Data sets, separated by commas; all when left out.")] = "",
-    models: _Models = "",
-    runs: _Runs = 0,
-    minutes: _Minutes = None,
-    records: _Records = Path("results/classification"),
-    show: _Show = False,
+@app.command("table")
+def table(
+    name: Annotated[str, typer.Argument(help="classification, nli, srl or translation.")],
+    data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder by default.")] = None,
+    pretrained: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER of a pretrained model (gpt or minilm); may be repeated.")
+    ] = None,
+    datasets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there by default.")] = "",
+    models: Annotated[str, typer.Option(help="Models, separated by commas; all by default.")] = "",
+    runs: Annotated[int, typer.Option(min=0, help="Folds or seeds of each cell at most; 0: all.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Start no run that would end later than this.")] = None,
+    records: Annotated[Path | None, typer.Option(help="Folder of the records; results/NAME by default.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table from the existing records.")] = False,
 ) -> None:
-    """Sentence classification: our encoders, the paper's figures, and what people would use instead.
+    """Measure a table of the paper, or print it from its records.
 
     Stop it at any time and rerun the command to resume. Several processes can share the work.
     """
-    from . import classification as plan
-    from .classification_table import accuracy_rows, checked
-    from .markdown import markdown
-
-    with refusing():
-        places = plan.Places(data, vectors)
-        found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places, runs), records, minutes, show))
-        typer.echo(markdown(accuracy_rows(found)))
-
-
-@table.command("nli")
-def nli(
-    data: Annotated[Path, typer.Option(help="Folder with the files of SNLI and MultiNLI.")] = Path("data"),
-    vectors: _Vectors = None,
-    gpt: Annotated[Path | None, typer.Option(help="Folder of a GPT (mtsa pretrain), for the rows over it.")] = None,
-    minilm: Annotated[Path | None, typer.Option(help="Folder of MiniLM, for the rows over it.")] = None,
-    datasets: _Datasets = "",
-    models: _Models = "",
-    runs: _Runs = 0,
-    minutes: _Minutes = None,
-    records: _Records = Path("results/nli"),
-    cost: Annotated[Path, typer.Option(help="Record of mtsa bench nli, for the picture.")] = Path(
-        "results/nli-cost/bench-nli.json"
-    ),
-    picture: Annotated[Path | None, typer.Option(help="Draw accuracy, inference time and memory (Figure 1c).")] = None,
-    show: _Show = False,
-) -> None:
-    """Natural language inference: contexts, ablations and transfer (the paper's Tables 1, 2 and 3).
-
-    Stop it at any time and rerun the command to resume. Several processes can share the work.
-    """
-    from . import nli as plan
-    from .markdown import markdown
-    from .nli_plot import draw, read_costs
-    from .nli_table import checked, tables
-    from .parameter_counts import nli_counts
-
-    pretrained = tuple((name, folder) for name, folder in (("gpt", gpt), ("minilm", minilm)) if folder is not None)
-    with refusing():
-        costs = {} if picture is None else read_costs(cost)
-        places = plan.Places(data, vectors, pretrained)
-        found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places, runs), records, minutes, show))
-        for title, lines in tables(found, nli_counts()):
-            typer.echo(f"{title}\n\n{markdown(lines)}\n")
-        if picture is not None:
-            names = draw(found, costs, picture)
-            typer.echo(f"{picture}: {', '.join(names)}")
-
-
-@table.command("srl")
-def srl(
-    data: Annotated[Path, typer.Option(help="Folder with the files of PropBank or CoNLL-2005.")] = Path("data"),
-    vectors: _Vectors = None,
-    datasets: _Datasets = "",
-    models: _Models = "",
-    minutes: _Minutes = None,
-    records: _Records = Path("results/srl"),
-    show: _Show = False,
-) -> None:
-    """Semantic role labelling: tensorized attention, multi-head attention, LSTM and convolutions (the paper's Table 4).
-
-    Stop it at any time and rerun the command to resume. Several processes can share the work.
-    """
-    from . import srl as plan
-    from .markdown import markdown
-    from .paths import Places
-    from .srl_table import checked, role_rows
-
-    with refusing():
-        places = Places(data, vectors)
-        found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places), records, minutes, show))
-        typer.echo(markdown(role_rows(found)))
-
-
-@table.command("translation")
-def translation(
-    data: Annotated[Path, typer.Option(help="Folder with the files of Multi30k (train.en, train.de, ...) or WMT14.")] = Path(
-        "data/multi30k"
-    ),
-    datasets: _Datasets = "",
-    models: _Models = "",
-    runs: _Runs = 0,
-    minutes: _Minutes = None,
-    records: _Records = Path("results/translation"),
-    show: _Show = False,
-) -> None:
-    """Translation: multi-head and tensorized attention in the encoder of a Transformer (the paper's Table 6).
-
-    Stop it at any time and rerun the command to resume. Several processes can share the work.
-    """
-    from . import translation as plan
-    from .markdown import markdown
-    from .translation_table import bleu_rows, checked
-
-    with refusing():
-        found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), data, runs), records, minutes, show))
-        typer.echo(markdown(bleu_rows(found)))
-
-
-def _recorded(plan: Callable[[], list[Unit]], records: Path, minutes: float | None, show: bool) -> list[dict[str, Any]]:
-    """Run the units of a plan unless they are only to be shown; all records of the folder."""
     from mtsa.errors import InputError
 
+    from .comparison import comparison_lines
+    from .markdown import markdown
+    from .paths import Paths
     from .records import read_records
-    from .runner import run_units
+    from .runner import execute_all
+    from .table import check_names
+    from .tables import TABLES
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("a table is not for torchrun; start the command several times instead, they share the units")
-    if records.exists() and not records.is_dir():
-        raise InputError(f"--records {records} is a file; name a folder")
-    if not show:
-        left = run_units(plan(), records, minutes=minutes, say=typer.echo)
-        if left.units:
-            typer.echo(f"{len(left.units)} units are left, about {left.seconds / 60:.0f} minutes; the same command goes on")
-    found = read_records(records)
-    if not found:
-        raise InputError(f"{records} holds no records yet; call it without --show, and with time enough")
-    return found
+    with refusing():
+        check_names([name], TABLES, "table")
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise InputError("tables do not run under torchrun; start the command several times, the processes share the runs")
+        definition, folder = TABLES[name], records or Path("results") / name
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"--records {folder} is a file; name a folder")
+        if not show:
+            chosen = definition.runs(Paths(data, vectors, _folders(pretrained or [])), _names(datasets), _names(models), runs)
+            left = execute_all(chosen, folder, minutes=minutes, say=typer.echo)
+            if left.runs:
+                typer.echo(
+                    f"{len(left.runs)} runs are left, about {left.seconds / 60:.0f} minutes; rerun the command to resume"
+                )
+        found = definition.check(read_records(folder))
+        if not found:
+            raise InputError(f"{folder} has no records yet; run the command without --show")
+        for view in definition.shown(found):
+            lines = [markdown(definition.rows(view, found)), *comparison_lines(definition, view, found)]
+            typer.echo("\n\n".join([view.title, *lines]) + "\n")
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _folders(given: list[str]) -> dict[str, Path]:
+    """Folders by name, from NAME=FOLDER.
+
+    Raises:
+        InputError: one without a name.
+    """
+    from mtsa.errors import InputError
+
+    found = {}
+    for pair in given:
+        name, sign, folder = pair.partition("=")
+        if not sign or not name or not folder:
+            raise InputError(f'--pretrained "{pair}": expected NAME=FOLDER, such as gpt=pretrained/gpt')
+        found[name] = Path(folder)
+    return found
+
+
+@app.command("figure")
+def figure(
+    out: Annotated[Path, typer.Option(help="The picture to write (PNG).")] = Path("figure-1c.png"),
+    records: Annotated[Path, typer.Option(help="Folder of the records of table nli.")] = Path("results/nli"),
+    cost: Annotated[Path, typer.Option(help="Record of `bench nli --data`.")] = Path("results/nli-cost/bench-nli.json"),
+) -> None:
+    """Draw accuracy against inference time and memory of the NLI models (the paper's Figure 1c)."""
+    from .nli_plot import draw, read_costs
+    from .records import read_records
+    from .tables import NLI
+
+    with refusing():
+        names = draw(NLI.check(read_records(records)), read_costs(cost), out)
+    typer.echo(f"{out}: {', '.join(names)}")
 
 
 @app.command("params")

@@ -19,7 +19,9 @@ bench = typer.Typer(no_args_is_help=True, help="Speed and memory of whole models
 def bench_nli(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
     lengths: Annotated[str | None, typer.Option(help='Words of both sentences, such as "15,64".')] = None,
-    models: Annotated[str | None, typer.Option(help="Models (mtsa params), separated by commas; all when left out.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Models (python -m reproduce params), separated by commas; all when left out.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each model; the best counts.")] = 5,
     dropout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Dropout of a training step.")] = 0.35,
     data: Annotated[
@@ -33,15 +35,15 @@ def bench_nli(
     from mtsa.names import nearest
 
     from .benchmarks import nli as pairs
-    from .nli import CORPORA
     from .parameter_counts import EIGHT, NLI
+    from .tables.nli import DATASETS
 
     names = tuple(name.strip() for name in models.split(",")) if models else (*NLI, *EIGHT)
     for name in names:
         if name not in NLI | EIGHT:
             fail(f'model "{name}" is unknown; {nearest(name, NLI | EIGHT)}')
-    if corpus not in CORPORA:
-        fail(f'--corpus "{corpus}" is unknown; {nearest(corpus, CORPORA)}')
+    if corpus not in DATASETS:
+        fail(f'--corpus "{corpus}" is unknown; {nearest(corpus, DATASETS)}')
     try:
         out.mkdir(parents=True, exist_ok=True)
         setting = pairs.Setting(names=names, repeats=repeats, dropout=dropout)

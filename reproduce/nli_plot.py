@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ def read_costs(path: Path) -> dict[str, tuple[float, float]]:
     """(seconds of answering the dev pairs, bytes of a training step) of each model in a record of `bench nli`.
 
     Raises:
-        InputError: it is none, or was made without --data.
+        InputError: not such a record, or one made without --data.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def read_costs(path: Path) -> dict[str, tuple[float, float]]:
         memory = {row["name"]: float(row["step_bytes"]) for row in record["memory"] if row["step_bytes"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{path} is no record of python -m reproduce bench nli; make one with: python -m reproduce bench nli --data FOLDER"
+            f"{path} is not a record of bench nli; make one with: python -m reproduce bench nli --data FOLDER"
         ) from None
     if not seconds:
         raise InputError(
@@ -33,7 +33,7 @@ def read_costs(path: Path) -> dict[str, tuple[float, float]]:
     return {name: (seconds[name], memory[name]) for name in seconds if name in memory}
 
 
-def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]], path: Path) -> list[str]:
+def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, float]], path: Path) -> list[str]:
     """Write the picture of the models of Table 1 that have both records and costs; their names.
 
     Raises:
@@ -47,8 +47,8 @@ def draw(records: Sequence[dict[str, Any]], costs: dict[str, tuple[float, float]
     found: dict[str, list[float]] = {}
     dataset = "snli" if any(record["dataset"] == "snli" for record in records) else "snli-subset"
     for record in records:
-        if record["row"] in costs and record["dataset"] == dataset and not record["row"].startswith("mtsa_"):  # ablations
-            found.setdefault(record["row"], []).append(record["test_evaluations"][0]["accuracy"])
+        if record["model"] in costs and record["dataset"] == dataset and not record["model"].startswith("mtsa_"):  # ablations
+            found.setdefault(record["model"], []).append(record["test"]["test"]["accuracy"])
     if not found:
         raise InputError("no model has both a record and a cost yet")
     drawn: list[str] = []

@@ -1,73 +1,79 @@
-"""Records of units: what was run, on what, with what, the dev curve, and exactly one evaluation on the test part."""
+"""Records of runs: what was run, on what data and machine, the dev curve, and one evaluation of each test part."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
+from mtsa.training.recipe_files import make_recipe, to_toml
 
 _NEEDED = {
-    "table": str, "dataset": str, "row": str, "unit": str, "settings": dict, "sources": dict, "seed": int, "versions": dict,
-    "machine": dict, "time": str, "seconds": (int, float), "examples": dict, "dev_curve": list, "test_evaluations": list,
+    "table": str, "dataset": str, "model": str, "run": str, "settings": dict, "sources": dict, "seed": int, "versions": dict,
+    "machine": dict, "time": str, "seconds": (int, float), "examples": dict, "dev_curve": list, "test": dict,
 }  # fmt: skip
-_CURE = "delete it, and the unit is run again"
+_REMEDY = "delete it, and the run is repeated"
 
 
 def check_record(record: Any, path: Path) -> dict[str, Any]:
-    """A record that can be counted.
+    """A record that can be used.
 
     Raises:
-        InputError: something is missing, it is the record of another unit, or the test part was not evaluated exactly once.
+        InputError: something is missing, it is the record of another run, or it contains impossible values.
     """
     if not isinstance(record, dict):
-        raise InputError(f"{path} is no record of a unit; {_CURE}")
+        raise InputError(f"{path} is not a record of a run; {_REMEDY}")
     for key, kind in _NEEDED.items():
         if not isinstance(record.get(key), kind):  # type: ignore[arg-type]
-            raise InputError(f'{path}: the record has no "{key}"; {_CURE}')
-    if Path(record["dataset"]) / record["row"] / f"{record['unit']}.json" != Path(*path.parts[-3:]):
-        raise InputError(f"{path} is the record of {record['dataset']}/{record['row']}/{record['unit']}; move it there")
+            raise InputError(f'{path}: the record has no "{key}"; {_REMEDY}')
+    if Path(record["dataset"]) / record["model"] / f"{record['run']}.json" != Path(*path.parts[-3:]):
+        raise InputError(f"{path} is the record of {record['dataset']}/{record['model']}/{record['run']}; move it there")
     if not 0.0 <= record["seconds"] < math.inf or isinstance(record["seconds"], bool):
-        raise InputError(f"{path}: seconds are {record['seconds']!r}; they must be a number of at least 0; {_CURE}")
+        raise InputError(f"{path}: seconds is {record['seconds']!r}, but must be a number of at least 0; {_REMEDY}")
+    if not {"processor", "threads"} <= record["machine"].keys() or "torch" not in record["versions"]:
+        raise InputError(f"{path}: the record does not name its machine or its version of torch; {_REMEDY}")
     for entry in record["dev_curve"]:
         if not isinstance(entry, dict) or any("test" in str(key) for key in entry):
-            raise InputError(f"{path}: the dev curve holds {entry!r}; dev figures alone belong there; {_CURE}")
-    _check_tests(record["test_evaluations"], path)
+            raise InputError(f"{path}: the dev curve contains {entry!r}, but must contain dev metrics only; {_REMEDY}")
+    if not record["test"]:
+        raise InputError(f"{path}: the record has no test part; {_REMEDY}")
+    for name, scores in record["test"].items():
+        _check_scores(name, scores, path)
+        if "unseen" in scores:
+            _check_scores(f"{name}, unseen", scores["unseen"], path)
     return record
 
 
-def main_figure(figures: dict[str, Any]) -> tuple[str, Any]:
-    """Name and value of what counts most: F1 of roles, BLEU of translations (as a part of 1), accuracy elsewhere."""
-    if "bleu" in figures:
-        return "BLEU", figures["bleu"] / 100.0 if isinstance(figures["bleu"], float) else figures["bleu"]
-    return ("F1", figures["f1"]) if "f1" in figures else ("accuracy", figures.get("accuracy"))
+def main_metric(scores: Mapping[str, Any]) -> tuple[str, Any]:
+    """Name and value of the main metric: BLEU of translations (as a fraction), F1 of roles, accuracy otherwise."""
+    if "bleu" in scores:
+        return "BLEU", scores["bleu"] / 100.0 if isinstance(scores["bleu"], float) else scores["bleu"]
+    return ("F1", scores["f1"]) if "f1" in scores else ("accuracy", scores.get("accuracy"))
 
 
-def _check_tests(tests: list[Any], path: Path) -> None:
-    if len(tests) != 1:
-        raise InputError(f"{path}: the test part was evaluated {len(tests)} times; exactly once counts; {_CURE}")
-    for figures in (tests[0], tests[0].get("unseen", tests[0]) if isinstance(tests[0], dict) else None):
-        name, value = main_figure(figures) if isinstance(figures, dict) else ("accuracy", None)
-        count = figures.get("count") if isinstance(figures, dict) else None
-        if not isinstance(value, float) or not 0.0 <= value <= 1.0:
-            raise InputError(f"{path}: the test {name} is {value!r}; it must be between 0 and 1; {_CURE}")
-        if not isinstance(count, int) or count < 1:
-            raise InputError(f"{path}: the count of test examples is {count!r}; it must be at least 1; {_CURE}")
+def _check_scores(part: str, scores: Any, path: Path) -> None:
+    name, value = main_metric(scores) if isinstance(scores, dict) else ("accuracy", None)
+    count = scores.get("count") if isinstance(scores, dict) else None
+    if not isinstance(value, float) or not 0.0 <= value <= 1.0:
+        raise InputError(f"{path}: {name} of {part} is {value!r}, but must be between 0 and 1; {_REMEDY}")
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"{path}: the count of {part} is {count!r}, but must be at least 1; {_REMEDY}")
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """One record, checked.
 
     Raises:
-        InputError: as `check_record`, or a file that is no JSON.
+        InputError: as `check_record`, or a file that is not JSON.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise InputError(f"{path} is no JSON; {_CURE}") from None
+        raise InputError(f"{path} is not JSON; {_REMEDY}") from None
     return check_record(value, path)
 
 
@@ -80,23 +86,38 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return [read_record(path) for path in sorted(folder.glob("[!.]*/*/*.json"))]
 
 
-def check_alike(records: Sequence[dict[str, Any]], comparable: Callable[[dict[str, Any]], Any]) -> None:
-    """See that the records of one cell of a table were made alike.
+def complete(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a record, with keys that were added to recipes since then at their defaults.
 
     Raises:
-        InputError: two of them with other settings or files.
+        InputError: settings that are not a recipe.
+    """
+    data_only = "training" not in settings  # of a simple baseline
+    given = {"data": settings["data"]} if data_only else {key: settings[key] for key in settings if key != "folds"}
+    table = tomllib.loads(to_toml(make_recipe(given, [], "the record")))
+    return {**settings, "data": table["data"]} if data_only else {**table, "folds": settings.get("folds")}
+
+
+def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the records of one cell of a table have the same settings, but for the seed, and the same files.
+
+    Raises:
+        InputError: two of them differ.
     """
     cells: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
-        place = f"{record['dataset']}/{record['row']}/{record['unit']}.json"
-        what = (comparable(record), record["sources"])
-        first, other = cells.setdefault((record["row"], record["dataset"]), (place, what))
+        place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
+        settings = {key: value for key, value in complete(record["settings"]).items() if key != "seed"}
+        if "training" in settings:
+            settings["training"] = {key: value for key, value in settings["training"].items() if key != "seed"}
+        what = (settings, record["sources"])
+        first, other = cells.setdefault((record["model"], record["dataset"]), (place, what))
         if what != other:
-            raise InputError(f"{place} and {first} were made with other settings or files; delete one of them")
+            raise InputError(f"{place} and {first} have different settings or files; delete one of them")
 
 
-def circumstances_of(table: str, records: Sequence[dict[str, Any]]) -> str:
-    """How many records a table is made of, what they took, and on what: a sentence."""
+def circumstances_of(table: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """How many records a table is made of, what they cost and on which machines: a sentence."""
     total = sum(record["seconds"] for record in records)
     threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
     machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
@@ -105,6 +126,6 @@ def circumstances_of(table: str, records: Sequence[dict[str, Any]]) -> str:
     counted = "1 record" if len(records) == 1 else f"{len(records)} records"
     return (
         f"`python -m reproduce table {table}`: {counted} in `results/{table}`, {total / 3600:.1f} hours of runs "
-        f"with {threads} thread(s) each, some side by side; {machines}; torch {versions}"
+        f"with {threads} thread(s) each, some of them in parallel; {machines}; torch {versions}"
         + (f"; vectors {', '.join(vectors)}." if vectors else ".")
     )

@@ -1,7 +1,7 @@
-"""The experiment runner: says what it will cost, runs unit after unit, records each as it ends, goes on after a stop.
+"""The experiment runner: reports the cost, executes run after run, records each as it ends, and resumes after a stop.
 
-A record appears whole or not at all, when its unit has ended; a unit with a record is never run again. Several runners may
-share a folder: a unit under way is locked by the process that runs it, and the lock goes with the process.
+A record appears whole or not at all, when its run has ended; a run with a record is never repeated. Several runners may share
+a folder: a run in progress is locked by its process, and the lock ends with the process.
 """
 
 from __future__ import annotations
@@ -19,94 +19,94 @@ from typing import Any
 from mtsa.errors import InputError
 from mtsa.files import fingerprint, locked, write_json
 
-from .records import check_record, main_figure, read_record
-from .units import Unit
+from .records import check_record, main_metric, read_record
+from .runs import Run
 
 _WORK = ".work"
 _log = logging.getLogger(__name__)
-_ASSUMED = 120.0  # seconds of a unit when nothing like it has a record
+_ASSUMED = 120.0  # seconds of a run when nothing like it has a record
 
 
 @dataclass(frozen=True)
 class Left:
     """What a runner left undone."""
 
-    units: list[Unit]
+    runs: list[Run]
     seconds: float  # estimated
 
 
-def run_units(
-    units: Sequence[Unit],
+def execute_all(
+    runs: Sequence[Run],
     folder: Path,
     *,
     minutes: float | None,
     say: Callable[[str], None] = _log.info,
 ) -> Left:
-    """Run the units that have no record; stop before one that would not end within the minutes.
+    """Execute the runs that have no record; stop before one that would not end within the minutes.
 
     Raises:
         InputError: bad data, or a record of other settings or other data in the folder.
     """
-    waiting = _pending(units, folder)
-    say(_cost(units, waiting, folder))
+    waiting = _pending(runs, folder)
+    say(_cost(runs, waiting, folder))
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    left, busy, failed = [], [], dict[Unit, InputError]()
-    for unit in waiting:
-        if end is not None and time.monotonic() + estimate(unit, folder) > end:
-            left.append(unit)
+    left, busy, failed = [], [], dict[Run, InputError]()
+    for run in waiting:
+        if end is not None and time.monotonic() + estimate(run, folder) > end:
+            left.append(run)
             continue
-        lock = folder / _WORK / unit.path.with_suffix(".lock")
+        lock = folder / _WORK / run.path.with_suffix(".lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
         with locked(lock) as mine:
             if not mine:
-                busy.append(unit)
-            elif not (folder / unit.path).exists():  # another runner may have ended it since
+                busy.append(run)
+            elif not (folder / run.path).exists():  # another runner may have ended it since
                 try:
-                    _run(unit, folder, say)
+                    _run(run, folder, say)
                 except InputError as error:  # the others do not wait for it
-                    failed[unit] = error
-                    say(f"{unit.path.with_suffix('')} failed: {error}")
+                    failed[run] = error
+                    say(f"{run.path.with_suffix('')} failed: {error}")
     if busy:
-        names = ", ".join(str(unit.path.with_suffix("")) for unit in busy)
-        say(f"left to other processes that were running them: {names}")
+        names = ", ".join(str(run.path.with_suffix("")) for run in busy)
+        say(f"in progress in other processes: {names}")
     if failed:
-        unit = next(iter(failed))
-        raise InputError(f"{len(failed)} of the units failed; the first, {unit.path.with_suffix('')}: {failed[unit]}")
-    undone = [unit for unit in (*left, *busy) if not (folder / unit.path).exists()]
-    return Left(undone, sum(estimate(unit, folder) for unit in undone))
+        run = next(iter(failed))
+        raise InputError(f"{len(failed)} of the runs failed; the first, {run.path.with_suffix('')}: {failed[run]}")
+    undone = [run for run in (*left, *busy) if not (folder / run.path).exists()]
+    return Left(undone, sum(estimate(run, folder) for run in undone))
 
 
-def estimate(unit: Unit, folder: Path) -> float:
-    """Seconds that a unit takes: the mean of its row on its data set, or else the longest of any row on that data set."""
-    known = _seconds(folder / unit.path.parent)
+def estimate(run: Run, folder: Path) -> float:
+    """Seconds that a run takes: the mean of its model on its data set, or else the longest of any model on that data set."""
+    known = _seconds(folder / run.path.parent)
     if known:
         return sum(known) / len(known)
-    return max(_seconds(folder / unit.dataset, "*/*.json"), default=_ASSUMED)
+    return max(_seconds(folder / run.dataset, "*/*.json"), default=_ASSUMED)
 
 
 def _seconds(folder: Path, pattern: str = "*.json") -> list[float]:
     return [float(read_record(path)["seconds"]) for path in folder.glob(pattern)]
 
 
-def _pending(units: Sequence[Unit], folder: Path) -> list[Unit]:
-    """The units without a record.
+def _pending(runs: Sequence[Run], folder: Path) -> list[Run]:
+    """The runs without a record.
 
     Raises:
-        InputError: the record of a unit was made with other settings or other data.
+        InputError: the record of a run was made with other settings or other data.
     """
     waiting, sums = [], dict[Path, Any]()
-    for unit in units:
-        path = folder / unit.path
+    for run in runs:
+        path = folder / run.path
         if not path.exists():
-            waiting.append(unit)
+            waiting.append(run)
             continue
         record = read_record(path)
-        settings = unit.normal(record["settings"])
-        if settings != unit.settings:
-            keys = _differences(settings, unit.settings)
+        settings = run.complete(record["settings"])
+        if settings != run.settings:
+            keys = _differences(settings, run.settings)
             raise InputError(f"{path} was made with other settings ({keys}); delete it, or name another folder with --records")
-        for name, file in unit.files.items():
+        for name, file in run.files.items():
             if file not in sums:
                 sums[file] = fingerprint(file)
             if record["sources"].get(name) != sums[file]:
@@ -125,33 +125,33 @@ def _differences(old: dict[str, Any], new: dict[str, Any], place: str = "") -> s
     return ", ".join(text for text in found if text)
 
 
-def _run(unit: Unit, folder: Path, say: Callable[[str], None]) -> None:
-    work, path = folder / _WORK / unit.path.with_suffix(""), folder / unit.path
-    what = {"settings": unit.settings, "sources": unit.sources()}
-    named = json.dumps([what, sorted(map(str, unit.files.values()))], sort_keys=True)
+def _run(run: Run, folder: Path, say: Callable[[str], None]) -> None:
+    work, path = folder / _WORK / run.path.with_suffix(""), folder / run.path
+    what = {"settings": run.settings, "sources": run.sources()}
+    named = json.dumps([what, sorted(map(str, run.files.values()))], sort_keys=True)
     begun = work / hashlib.sha256(named.encode()).hexdigest()[:16]
     for other in work.glob("*"):
         if other != begun:  # begun with other settings or other data, or done with
             shutil.rmtree(other)
-    names = {"table": unit.table, "dataset": unit.dataset, "row": unit.row, "unit": unit.name}
-    record = {**names, **what, **unit.run(begun)}
+    names = {"table": run.table, "dataset": run.dataset, "model": run.model, "run": run.name}
+    record = {**names, **what, **run.execute(begun)}
     write_json(path, check_record(record, path))
     _remove(work)
-    test = record["test_evaluations"][0]
-    name, value = main_figure(test)
-    say(f"{unit.path.with_suffix('')}: test {name} {value:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
+    part, test = next(iter(record["test"].items()))
+    name, value = main_metric(test)
+    say(f"{run.path.with_suffix('')}: {part} {name} {value:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")
 
 
 def _remove(work: Path) -> None:
-    """Nothing of a unit's work may be taken for an unfinished unit, whenever this is stopped: the names go first."""
+    """Delete the work of a run; renamed first, so that a stop in between leaves nothing that looks like an unfinished run."""
     for inner in list(work.glob("*")):
         inner.rename(inner.with_name(f"{inner.name}.done"))
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _cost(units: Sequence[Unit], waiting: Sequence[Unit], folder: Path) -> str:
-    total = sum(estimate(unit, folder) for unit in waiting)
-    unknown = sum(not _seconds(folder / unit.dataset, "*/*.json") for unit in waiting)
+def _cost(runs: Sequence[Run], waiting: Sequence[Run], folder: Path) -> str:
+    total = sum(estimate(run, folder) for run in waiting)
+    unknown = sum(not _seconds(folder / run.dataset, "*/*.json") for run in waiting)
     remark = f" ({unknown} of them on data sets without a record: {_ASSUMED:.0f} s assumed)" if unknown else ""
-    done = len(units) - len(waiting)
-    return f"{len(units)} units, {done} recorded; {len(waiting)} to run, about {total / 60:.0f} minutes{remark}"
+    done = len(runs) - len(waiting)
+    return f"{len(runs)} runs, {done} recorded; {len(waiting)} to run, about {total / 60:.0f} minutes{remark}"

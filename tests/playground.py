@@ -26,6 +26,7 @@ ELSEWHERE = {
     "python -m reproduce table nli": "as above",
     "python -m reproduce table srl": "as above",
     "python -m reproduce table translation": "as above",
+    "python -m reproduce figure": "needs records of table nli; tests/reproduce",
     "python -m reproduce bench nli": "needs SNLI; tests/reproduce",
     "python -m reproduce bench translation": "takes minutes; tests/bench",
     "python -m reproduce bench srl": "takes minutes; tests/bench",

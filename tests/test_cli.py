@@ -64,6 +64,13 @@ def test_a_command_that_moved_is_forwarded_with_a_warning(tmp_path, capfd):
     assert "mtsa bench layer" in capfd.readouterr().err  # of the process that it starts
 
 
+def test_old_options_of_a_moved_command_are_translated(tmp_path, capfd):
+    old = ["--sets", "snli-subset", "--rows", "minilm-mtsa", "--units", "1", "--minilm", str(tmp_path / "none")]
+    done = runner.invoke(app, ["table", "nli", "--data", str(tmp_path), *old, "--records", str(tmp_path / "records")])
+    assert done.exit_code == 2
+    assert "snli.train_subset_18k.tsv: there is no such file" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"kind": "attack", "rows": []}', '{"kind": "srl", "setting": 3}'])
 def test_results_of_a_record_that_is_none(tmp_path, text):
     (tmp_path / "x").mkdir()

@@ -23,8 +23,9 @@ from mtsa.data.tokenization import numbers, word_tokenizer
 from mtsa.encoders.biblosa import BiblosaEncoder
 from mtsa.machine import circumstances
 from mtsa.models.hub_models import MtsaForSequencePairClassification
-from reproduce.nli import CORPORA, Places, read_parts
 from reproduce.parameter_counts import EIGHT, NLI, build, count
+from reproduce.paths import Paths
+from reproduce.tables.nli import DATASETS
 
 BASELINE = "multihead"
 _WORDS = 20_000
@@ -130,10 +131,10 @@ def lengths_of(corpus: str, data: Path) -> tuple[list[tuple[int, int]], list[tup
     """Words of the two sentences of each training pair, and of each dev pair, of a data set of the table.
 
     Raises:
-        InputError: a file that is not there, or is none.
+        InputError: a file that does not exist or cannot be read.
     """
     tokenizer = word_tokenizer()
-    split, _ = read_parts(CORPORA[corpus], Places(data), 0)
+    split = DATASETS[corpus].read(Paths(data))
     found = []
     for examples in (split.train, split.dev):
         sides = [numbers(tokenizer, [example.texts[side] for example in examples], 0)[0] for side in (0, 1)]

@@ -22,7 +22,8 @@ from mtsa.tasks.translation import config_of
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import load_recipe
 from mtsa.training.start import make
-from reproduce import srl, translation
+from reproduce.table import Model
+from reproduce.tables import TABLES
 
 BASELINE = "multihead"
 _WORDS = 100  # the embedding is not measured
@@ -45,9 +46,9 @@ PRESETS: dict[str, Setting] = {
     "translation": Setting(("multi30k.cpu", "wmt.setup1.paper"), 1024),
     "srl": Setting(("srl.cpu", "srl.paper"), 2048),
 }
-_ROWS: dict[str, dict[str, Any]] = {
-    "translation": dict(translation.ROWS),
-    "srl": {name: row for name, row in srl.ROWS.items() if "layers" not in dict(row.options)},  # as deep as the recipe says
+_MODELS: dict[str, dict[str, Model]] = {
+    task: {name: model for name, model in TABLES[task].models.items() if "encoder.layers" not in model.options}
+    for task in ("translation", "srl")  # models as deep as the recipe says
 }
 
 
@@ -96,7 +97,7 @@ class Padded(nn.Module):
 
 def ticks(task: str, setting: Setting) -> int:
     """How often `run` tells of its progress."""
-    return len(setting.recipes) * len(setting.lengths) * (setting.repeats + 1) * len(_ROWS[task])
+    return len(setting.recipes) * len(setting.lengths) * (setting.repeats + 1) * len(_MODELS[task])
 
 
 def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: None) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: 
             raise InputError(f"recipe {name} is for {found}; name one of {task}, such as {PRESETS[task].recipes[0]}")
     rows: list[dict[str, Any]] = []
     for name in setting.recipes:
-        made = {row: encoder(task, name, row, setting) for row in _ROWS[task]}
+        made = {row: encoder(task, name, row, setting) for row in _MODELS[task]}
         for length in setting.lengths:
             rows += _at(made, name, length, setting, lambda where=f"{name}, length {length}": tick(where))  # type: ignore[misc]
     return {"kind": task, "setting": asdict(setting), **circumstances(), "rows": rows}
@@ -119,8 +120,8 @@ def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: 
 
 def encoder(task: str, recipe: str, row: str, setting: Setting) -> Padded:
     """The encoder of a row of a task's table, in the sizes of a recipe."""
-    kind = _ROWS[task][row]
-    made = make(recipe, encoder=kind.encoder, settings=[f"encoder.{key}={value}" for key, value in kind.options])
+    kind = _MODELS[task][row]
+    made = make(recipe, encoder=kind.encoder, settings=[f"{key}={value}" for key, value in kind.options.items()])
     torch.manual_seed(setting.seed)
     return Padded(Translating(made) if task == "translation" else Tagging(made), setting.padding)
 

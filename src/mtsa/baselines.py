@@ -1,4 +1,4 @@
-"""What people would use instead, on the same splits: TF-IDF with logistic regression, and fastText."""
+"""Simple text baselines on the same splits: TF-IDF with logistic regression, and fastText."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.training.split import Split
 
-Answers = tuple[list[dict[str, Any]], list[str]]  # the dev curve, and the answers to the test part
+Predictions = tuple[list[dict[str, Any]], list[str]]  # the dev curve, and the predictions for the test part
 
 
 @dataclass(frozen=True)
-class RivalKind:
-    """A rival: its settings, and how it is fitted."""
+class Baseline:
+    """A baseline: its settings, and how it is fitted."""
 
     settings: dict[str, Any]
-    answer: Callable[[Split, int], Answers]
-    module: str  # what must be installed for it
+    fit_predict: Callable[[Split, int], Predictions]
+    module: str  # the package it needs
     phrases: bool = True  # whether every phrase of a training tree is an example; if not, whole sentences
 
 
@@ -35,8 +35,8 @@ _WORDS = {"ngram_range": [1, 2], "sublinear_tf": True, "token_pattern": r"(?u)\b
 _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
 
 
-def _tfidf(split: Split, seed: int) -> Answers:
-    """C is chosen on the dev part; the model that answers is fitted on training and dev data together."""
+def _tfidf(split: Split, seed: int) -> Predictions:
+    """C is chosen on the dev part; the final model is fitted on training and dev data together."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -57,7 +57,7 @@ def _tfidf(split: Split, seed: int) -> Answers:
     return curve, [str(label) for label in model.predict(_texts(split.test))]
 
 
-def _fasttext(split: Split, seed: int) -> Answers:
+def _fasttext(split: Split, seed: int) -> Predictions:
     """Nothing is chosen, so the dev part is trained on too; the examples are shuffled, which fastText does not do itself."""
     import fasttext
 
@@ -82,36 +82,43 @@ def _fasttext(split: Split, seed: int) -> Answers:
     return [], found
 
 
-RIVALS: dict[str, RivalKind] = {
-    "tfidf": RivalKind(
+BASELINES: dict[str, Baseline] = {
+    "tfidf": Baseline(
         {"tfidf": _WORDS, "C": _STRENGTHS, "trained_on": "train, then train and dev"}, _tfidf, "sklearn", phrases=False
     ),
-    "fasttext": RivalKind({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
+    "fasttext": Baseline({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
 }
 
 
 def check_installed(name: str) -> None:
-    """Whether a rival can be run at all.
+    """Check that the package of a baseline is installed.
 
     Raises:
-        InputError: what it needs is not installed.
+        InputError: it is not.
     """
-    if importlib.util.find_spec(RIVALS[name].module) is None:
+    if importlib.util.find_spec(BASELINES[name].module) is None:
         raise InputError(
-            f"the row {name} needs {RIVALS[name].module}; pip install 'mtsa[rivals]', or leave the row out with --rows"
+            f"{name} needs {BASELINES[name].module}; install it with pip install 'mtsa[baselines]', or choose other models"
         )
 
 
-def rival_figures(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
-    """Fit a rival and evaluate it once; what a record of a unit holds besides its names.
+def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
+    """Fit a baseline and evaluate it once.
 
-    `known` says which test texts training has too.
+    Args:
+        name: which one.
+        split: the examples.
+        seed: of everything random.
+        known: which test texts also occur in the training or dev data.
+
+    Returns:
+        The dev curve, the test metrics (with `correct`, one value for each test example), sizes, time and machine.
     """
     begun = time.perf_counter()
-    curve, answers = RIVALS[name].answer(split, seed)
-    right = [answer == str(example.label) for answer, example in zip(answers, split.test, strict=True)]
-    fresh = [good for good, seen in zip(right, known, strict=True) if not seen]
-    test: dict[str, Any] = {"accuracy": sum(right) / len(right), "count": len(right)}
+    curve, predictions = BASELINES[name].fit_predict(split, seed)
+    correct = [found == str(example.label) for found, example in zip(predictions, split.test, strict=True)]
+    fresh = [right for right, seen in zip(correct, known, strict=True) if not seen]
+    test: dict[str, Any] = {"accuracy": sum(correct) / len(correct), "count": len(correct), "correct": correct}
     if any(known) and fresh:
         test["unseen"] = {"accuracy": sum(fresh) / len(fresh), "count": len(fresh)}
     return {
@@ -120,7 +127,7 @@ def rival_figures(name: str, split: Split, seed: int, known: list[bool]) -> dict
         "seconds": time.perf_counter() - begun,
         "examples": {part: len(getattr(split, part)) for part in ("train", "dev", "test")},
         "dev_curve": curve,
-        "test_evaluations": [test],
+        "test": test,
     }
 
 

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reproduce.runner import run_units
+from reproduce.paths import Paths
+from reproduce.runner import execute_all
+from reproduce.tables import CLASSIFICATION
 
 from mtsa.data.catalogue import Download
 from mtsa.data.downloads import get
@@ -30,7 +32,6 @@ from mtsa.data.examples import Example
 from mtsa.data.sharding import deal, open_shards
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.run import run_recipe
-from reproduce import classification
 from tests.training import pretraining
 from tests.workbench import glove, sentences, small_recipe, write_csv
 
@@ -168,21 +169,21 @@ def gpt(folder: Path) -> Work:
 
 
 def table(folder: Path) -> Work:
-    """A unit of a table, a run with checkpoints, through the experiment runner."""
+    """A run of a table, with checkpoints, through the experiment runner."""
     data = folder / "data"
     data.mkdir()
     lines = sorted(f"{int(label == 'fruit')} {text}" for text, label in sentences(60))
     (data / "cr.all").write_text("\n".join(lines) + "\n", encoding="latin-1")
-    (unit,) = classification.units(["cr"], ["mtsa"], classification.Places(data, glove(data / "vectors.txt")), 1)
+    (one_run,) = CLASSIFICATION.runs(Paths(data, glove(data / "vectors.txt")), ["cr"], ["mtsa"], 1)
 
     def run(own):
-        run_units([unit], own, minutes=None)
+        execute_all([one_run], own, minutes=None)
 
     def result(own):
-        record = json.loads((own / unit.path).read_text())
-        return json.dumps([record[key] for key in ("test_evaluations", "dev_curve", "steps")], sort_keys=True).encode()
+        record = json.loads((own / one_run.path).read_text())
+        return json.dumps([record[key] for key in ("test", "dev_curve", "steps")], sort_keys=True).encode()
 
-    return Work("making a table", run, lambda own: (own / unit.path).exists(), result, 2.5)
+    return Work("making a table", run, lambda own: (own / one_run.path).exists(), result, 2.5)
 
 
 def dealing(folder: Path) -> Work:

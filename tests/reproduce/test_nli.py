@@ -1,4 +1,4 @@
-"""The tables of natural language inference: plan, counts, real units on small files, and the page made of them."""
+"""The tables of natural language inference: plan, counts, real runs on small files, and the figure."""
 
 import json
 
@@ -6,16 +6,17 @@ import pytest
 from reproduce.__main__ import app
 from reproduce.benchmarks import nli as bench
 from reproduce.benchmarks.report import sections
-from reproduce.nli_table import ABLATION, PAPER, TRANSFER, checked, section, tables
-from reproduce.parameter_counts import NLI, build, nli_counts
+from reproduce.parameter_counts import NLI as COUNTED
+from reproduce.parameter_counts import build, nli_counts
+from reproduce.paths import Paths
 from reproduce.records import read_records
-from reproduce.runner import run_units
+from reproduce.runner import execute_all
+from reproduce.tables import NLI
 from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.training.pretrain import Setting, pretrain
-from reproduce import nli as plan
 from tests.training.test_pairs import pairs
 from tests.workbench import glove
 
@@ -32,7 +33,7 @@ def bare(path, rows):
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
+def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nli")
     bare(folder / "snli.train_subset_18k.tsv", pairs(40, 1))
     official(folder / "counterfactual.train.tsv", pairs(20, 2))
@@ -45,15 +46,15 @@ def places(tmp_path_factory):
     texts = [side for a, b, _, _ in pairs(600, 30) for side in (a, b)]
     small = Setting(layers=1, width=8, tokens=300, length=128, batch=8, steps=2)
     pretrain(texts, folder / "gpt", small)
-    return plan.Places(folder, glove(folder / "vectors.txt"), (("gpt", folder / "gpt"),))
+    return Paths(folder, glove(folder / "vectors.txt"), {"gpt": folder / "gpt"})
 
 
 @pytest.fixture(scope="module")
-def records(places, tmp_path_factory):
+def records(paths, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
-    chosen = plan.units(["snli-subset", "protocols"], ["mtsa", "multihead", "mtsa_none", "gpt-mtsa"], places, 1)
+    chosen = NLI.runs(paths, ["snli-subset", "protocols"], ["mtsa", "multihead", "mtsa_none", "gpt-mtsa"], 1)
     assert len(chosen) == 7
-    run_units(chosen, folder, minutes=None)
+    execute_all(chosen, folder, minutes=None)
     return folder
 
 
@@ -72,70 +73,53 @@ def test_counts_are_the_papers_to_the_digit_printed():
     assert CliRunner().invoke(app, ["params", "--task", "srl"]).exit_code == 2
 
 
-def test_the_plan_has_every_row_of_the_paper(places):
-    rows = {row.paper for row in plan.ROWS.values()}
-    assert set(PAPER) <= rows
-    assert set(ABLATION) <= rows
-    assert set(TRANSFER) <= rows
-    found = [(unit.row, unit.dataset) for unit in plan.units([], [], places)]
-    assert {row: found.count((row, "snli-subset")) for row in ("mtsa", "multihead", "bilstm", "disa", "mtsa-wide")} == {
-        "mtsa": 3, "multihead": 3, "bilstm": 3, "disa": 1, "mtsa-wide": 1,
+def test_the_plan_has_every_row_of_the_paper(paths):
+    assert {model.paper for model in NLI.models.values()} >= {
+        "Bi-LSTM", "Bi-GRU", "Multi-CNN", "Hrchy-CNN", "Multi-head", "DiSA", "Bi-BloSA", "MTSA", "MTSA w/o fw&bw masks",
+        "MTSA w/o token2token", "MTSA w/o source2token", "MTSA w/o proposed modules", "Transfer + Multi-Head",
+        "Transfer + MTSA",
     }  # fmt: skip
+    found = [(run.model, run.dataset) for run in NLI.runs(paths)]
+    assert {found.count((model, "snli-subset")) for model in ("mtsa", "multihead", "bilstm")} == {3}
     assert ("gpt-mtsa", "protocols") in found
-    assert not any(row.startswith("minilm") for row, _ in found)  # its folder was not given
-    with pytest.raises(InputError, match='row "minilm-mtsa" needs the folder of its pretrained model; give it with --minilm'):
-        plan.units([], ["minilm-mtsa"], places)
+    assert not any(model.startswith("minilm") for model, _ in found)  # its folder was not given
+    with pytest.raises(InputError, match='model "minilm-mtsa" needs a pretrained model'):
+        NLI.runs(paths, [], ["minilm-mtsa"])
 
 
-def test_records_hold_one_evaluation_of_all_test_pairs(records, places):
-    found = {(record["dataset"], record["row"]): record for record in read_records(records)}
+def test_records_have_one_evaluation_of_each_test_part(records, paths):
+    found = {(record["dataset"], record["model"]): record for record in read_records(records)}
     record = found["snli-subset", "mtsa"]
-    (test,) = record["test_evaluations"]
-    assert (test["count"], test["parts"]["test"]["count"], test["unseen"]["count"]) == (17, 17, 14)
+    test = record["test"]["test"]
+    assert (test["count"], len(test["items"]["rows"]), test["unseen"]["count"]) == (17, 17, 14)
     assert record["examples"] == {"train": 60, "dev": 12, "test": 17}
-    assert 0.0 <= record["train_accuracy"] <= 1.0
-    (other,) = found["protocols", "mtsa"]["test_evaluations"]
-    assert {name: part["count"] for name, part in other["parts"].items()} == {"matched": 9, "mismatched": 7}
-    right = sum(part["accuracy"] * part["count"] for part in other["parts"].values())
-    assert right == pytest.approx(other["accuracy"] * other["count"])
+    assert record["train"]["count"] == 60
+    parts = found["protocols", "mtsa"]["test"]
+    assert {name: part["count"] for name, part in parts.items()} == {"matched": 9, "mismatched": 7}
     assert found["snli-subset", "gpt-mtsa"]["settings"]["pretrained"]["lm_weight"] == 0.3
     said = []
-    again = plan.units(["snli-subset"], ["mtsa"], places, 1)
-    assert run_units(again, records, minutes=None, say=said.append).units == []
-    assert said == ["1 units, 1 recorded; 0 to run, about 0 minutes"]
+    again = NLI.runs(paths, ["snli-subset"], ["mtsa"], 1)
+    assert execute_all(again, records, minutes=None, say=said.append).runs == []
+    assert said == ["1 runs, 1 recorded; 0 to run, about 0 minutes"]
 
 
-def test_the_tables_and_the_page(records):
-    found = checked(read_records(records))
-    (_, contexts), (_, ablation), (_, transfer) = tables(found, nli_counts())
-    lines = {line[0]: line[1:] for line in contexts}
-    assert lines["mtsa"][3:] == ["91.8", "86.3"]
-    assert lines["disa"][:3] == ["not run"] * 3
-    assert lines["multihead"][2].endswith("[1]")
-    gaps = {line[0]: line[1:] for line in ablation}
-    values = {row: float(gaps[row][1].split()[0]) for row in ("mtsa", "mtsa_none")}
-    assert float(gaps["mtsa_none"][2]) == pytest.approx(values["mtsa_none"] - values["mtsa"], abs=0.11)
-    assert gaps["mtsa_none"][0] == "1,803,603"
-    assert {line[0]: line[-1] for line in transfer}["gpt-mtsa"] == "87.2 / 86.9 / 76.7 / 76.4"
-    page = section(found, nli_counts())
-    assert "7 records" in page
-    assert "makers trained it on pairs of SNLI" in page
-    with pytest.raises(InputError, match="belongs to no cell of the table"):
-        checked([{**found[0], "row": "lstm"}])
-    with pytest.raises(InputError, match="other settings or files"):
-        checked([*found, {**found[0], "unit": "seed-1", "sources": {}}])
+def test_the_views(records):
+    found = NLI.check(read_records(records))
+    contexts, ablations, transfer = ({line[0]: line[1:] for line in NLI.rows(view, found)} for view in NLI.shown(found))
+    assert contexts["*paper: MTSA*"] == ["91.8", "", "86.3"]
+    assert contexts["disa"] == ["not run"] * 3
+    mine = next(record for record in found if (record["dataset"], record["model"]) == ("snli-subset", "mtsa"))
+    values = [100 * mine[part]["accuracy"] for part in ("train", "dev")] + [100 * mine["test"]["test"]["accuracy"]]
+    assert contexts["mtsa"] == [f"{value:.1f} [1 of 3]" for value in values]
+    assert ablations["*paper: MTSA w/o proposed modules*"] == ["84.3"]
+    assert transfer["*paper: Transfer + MTSA*"] == ["87.2", "86.9", "76.7", "76.4"]
+    assert "7 records" in NLI.section(found)
 
 
-def test_the_command_shows_what_is_there(records, tmp_path):
+def test_the_command_prints_existing_records(records):
     shown = CliRunner().invoke(app, ["table", "nli", "--show", "--records", str(records)])
     assert shown.exit_code == 0
     assert "mtsa_no_token2token" in shown.output
-    nothing = CliRunner().invoke(app, ["table", "nli", "--show", "--records", str(tmp_path / "none")])
-    assert nothing.exit_code == 2
-    assert "holds no records yet" in nothing.output
-    missing = CliRunner().invoke(app, ["table", "nli", "--data", str(tmp_path), "--records", str(tmp_path / "none")])
-    assert missing.exit_code == 2
-    assert "mtsa data get snli" in missing.output
 
 
 @pytest.mark.slow
@@ -161,12 +145,12 @@ def test_counted_operations_are_those_of_the_layers():
     between = 2 * (90_000 + 180_000 + 180_000)  # of Bi-BloSA: 13 blocks of 5 for 64 words
     biblosa = 2 * (64 * (2 * (90_000 + 180_000 + 90_000 + 540_000) + 720_000) + 13 * between) + 2400 * 300 + 300 * 3
     assert bench.operations(build("biblosa"), "biblosa", 64) == pytest.approx(biblosa)
-    assert set(NLI) == set(PRINTED)
+    assert set(COUNTED) == set(PRINTED)
 
 
 @pytest.mark.slow
-def test_a_pass_is_measured_on_the_lengths_of_the_data_and_drawn(records, places, tmp_path):
-    train, dev = bench.lengths_of("snli-subset", places.data)
+def test_a_pass_is_measured_on_the_lengths_of_the_data_and_drawn(records, paths, tmp_path):
+    train, dev = bench.lengths_of("snli-subset", paths.data)
     assert (len(train), len(dev)) == (60, 12)
     first = pairs(40, 1)[0]
     assert train[0] == (len(first[0].split()), len(first[1].split()))
@@ -178,7 +162,7 @@ def test_a_pass_is_measured_on_the_lengths_of_the_data_and_drawn(records, places
     record_file.parent.mkdir()
     write_json(record_file, record)
     assert "paper: epoch" in sections(tmp_path)[0]
-    options = ["table", "nli", "--show", "--records", str(records), "--picture", str(tmp_path / "a.png")]
+    options = ["figure", "--records", str(records), "--out", str(tmp_path / "a.png")]
     shown = CliRunner().invoke(app, [*options, "--cost", str(record_file)])
     assert shown.exit_code == 0, shown.output
     assert shown.output.rstrip().endswith("a.png: mtsa, multihead")

@@ -1,4 +1,4 @@
-"""The runner: each unit is run once, recorded once, and goes on after a stop."""
+"""The runner: each run is run once, recorded once, and goes on after a stop."""
 
 import json
 import multiprocessing
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 from reproduce.records import check_record, read_record, read_records
-from reproduce.runner import estimate, run_units
-from reproduce.units import Unit
+from reproduce.runner import estimate, execute_all
+from reproduce.runs import Run
 
 from mtsa.errors import InputError
 
 
 @dataclass(frozen=True)
-class Counted(Unit):
-    """A unit that notes each time it is begun, and takes a while in two halves."""
+class Counted(Run):
+    """A run that notes each time it is started."""
 
     source: Path
     notes: Path
@@ -31,84 +31,93 @@ class Counted(Unit):
     def settings(self):
         return {"strength": self.strength}
 
+    def complete(self, settings):
+        return settings
+
     @property
     def files(self):
         return {self.source.name: self.source}
 
-    def run(self, folder):
+    def execute(self, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with self.notes.open("a") as notes:
             notes.write(f"{self.path}\n")
         time.sleep(self.wait)
-        curve, tests = [{"accuracy": 0.5}], [{"accuracy": 0.25, "count": 4}]
-        found = {"seed": 0, "versions": {}, "machine": {}, "time": "", "seconds": 30.0, "examples": {}}
-        return found | {"dev_curve": curve, "test_evaluations": tests}
+        found = {
+            "seed": 0,
+            "versions": {"torch": "2"},
+            "machine": {"processor": "P", "threads": 1},
+            "time": "",
+            "examples": {},
+        }
+        test = {"test": {"accuracy": 0.25, "count": 4}}
+        return found | {"seconds": 30.0, "dev_curve": [{"accuracy": 0.5}], "test": test}
 
 
 @pytest.fixture
-def units(tmp_path):
+def runs(tmp_path):
     source = tmp_path / "data.txt"
     source.write_text("data")
     return [Counted("t", "set", "row", f"seed-{n}", source, tmp_path / "notes") for n in range(3)]
 
 
-def run(units, folder, minutes=None):
+def execute(runs, folder, minutes=None):
     said = []
-    left = run_units(units, folder, minutes=minutes, say=said.append)
+    left = execute_all(runs, folder, minutes=minutes, say=said.append)
     return left, said
 
 
-def begun(units):
-    return sorted(units[0].notes.read_text().split()) if units[0].notes.exists() else []
+def begun(runs):
+    return sorted(runs[0].notes.read_text().split()) if runs[0].notes.exists() else []
 
 
-def test_each_unit_is_recorded_once_and_never_run_again(units, tmp_path):
+def test_each_run_is_recorded_once_and_never_run_again(runs, tmp_path):
     folder = tmp_path / "records"
-    left, said = run(units, folder)
-    assert not left.units
-    assert said[0] == "3 units, 0 recorded; 3 to run, about 6 minutes (3 of them on data sets without a record: 120 s assumed)"
-    _, said = run(units, folder)
-    assert said == ["3 units, 3 recorded; 0 to run, about 0 minutes"]
-    assert begun(units) == [str(unit.path) for unit in units]
+    left, said = execute(runs, folder)
+    assert not left.runs
+    assert said[0] == "3 runs, 0 recorded; 3 to run, about 6 minutes (3 of them on data sets without a record: 120 s assumed)"
+    _, said = execute(runs, folder)
+    assert said == ["3 runs, 3 recorded; 0 to run, about 0 minutes"]
+    assert begun(runs) == [str(run.path) for run in runs]
     records = read_records(folder)
-    assert [record["unit"] for record in records] == ["seed-0", "seed-1", "seed-2"]
+    assert [record["run"] for record in records] == ["seed-0", "seed-1", "seed-2"]
     assert records[0]["sources"]["data.txt"]["size"] == 4
     assert not list((folder / ".work").glob("*/*/seed-?"))
 
 
-def test_no_unit_is_begun_that_would_not_end_in_time(units, tmp_path):
+def test_no_run_is_begun_that_would_not_end_in_time(runs, tmp_path):
     folder = tmp_path / "records"
-    run(units[:1], folder)
-    left, _ = run(units, folder, minutes=0.4)
-    assert [unit.name for unit in left.units] == ["seed-1", "seed-2"]
+    execute(runs[:1], folder)
+    left, _ = execute(runs, folder, minutes=0.4)
+    assert [run.name for run in left.runs] == ["seed-1", "seed-2"]
     assert left.seconds == 60.0  # two like the one of 30 s that is recorded
-    assert len(begun(units)) == 1
+    assert len(begun(runs)) == 1
 
 
-def test_the_estimate_is_that_of_the_row_or_else_the_longest_of_the_data_set(units, tmp_path):
+def test_the_estimate_is_that_of_the_row_or_else_the_longest_of_the_data_set(runs, tmp_path):
     folder = tmp_path / "records"
-    other = Counted("t", "set", "other", "seed-0", units[0].source, units[0].notes)
-    elsewhere = Counted("t", "second", "row", "seed-0", units[0].source, units[0].notes)
-    third = Counted("t", "set", "third", "seed-0", units[0].source, units[0].notes)
-    run([*units[:1], third], folder)
+    other = Counted("t", "set", "other", "seed-0", runs[0].source, runs[0].notes)
+    elsewhere = Counted("t", "second", "row", "seed-0", runs[0].source, runs[0].notes)
+    third = Counted("t", "set", "third", "seed-0", runs[0].source, runs[0].notes)
+    execute([*runs[:1], third], folder)
     longer = json.loads((folder / third.path).read_text()) | {"seconds": 40.0}
     (folder / third.path).write_text(json.dumps(longer))
-    assert (estimate(units[1], folder), estimate(other, folder), estimate(elsewhere, folder)) == (30.0, 40.0, 120.0)
+    assert (estimate(runs[1], folder), estimate(other, folder), estimate(elsewhere, folder)) == (30.0, 40.0, 120.0)
 
 
-def test_a_record_of_other_settings_or_other_data_is_refused(units, tmp_path):
+def test_a_record_of_other_settings_or_other_data_is_refused(runs, tmp_path):
     folder = tmp_path / "records"
-    run(units, folder)
-    stronger = Counted("t", "set", "row", "seed-1", units[0].source, units[0].notes, strength=2.0)
+    execute(runs, folder)
+    stronger = Counted("t", "set", "row", "seed-1", runs[0].source, runs[0].notes, strength=2.0)
     with pytest.raises(InputError, match=r"seed-1.json was made with other settings \(strength: 1.0, now 2.0\)"):
-        run([stronger], folder)
-    units[0].source.write_text("other")
+        execute([stronger], folder)
+    runs[0].source.write_text("other")
     with pytest.raises(InputError, match=r"seed-0.json was made with another data.txt"):
-        run(units, folder)
+        execute(runs, folder)
 
 
-def test_what_was_begun_with_other_settings_is_thrown_away(units, tmp_path, monkeypatch):
-    """A unit goes on with its own unfinished work alone."""
+def test_what_was_begun_with_other_settings_is_thrown_away(runs, tmp_path, monkeypatch):
+    """A run goes on with its own unfinished work alone."""
     seen = []
 
     def stopped(self, folder):
@@ -116,44 +125,44 @@ def test_what_was_begun_with_other_settings_is_thrown_away(units, tmp_path, monk
         folder.mkdir(parents=True, exist_ok=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Counted, "run", stopped)
-    stronger = Counted("t", "set", "row", "seed-0", units[0].source, units[0].notes, strength=2.0)
-    for unit in (units[0], units[0], stronger, units[0]):
+    monkeypatch.setattr(Counted, "execute", stopped)
+    stronger = Counted("t", "set", "row", "seed-0", runs[0].source, runs[0].notes, strength=2.0)
+    for one in (runs[0], runs[0], stronger, runs[0]):
         with pytest.raises(KeyboardInterrupt):
-            run([unit], tmp_path / "records")
+            execute([one], tmp_path / "records")
     assert [there for _, there in seen] == [False, True, False, False]
     assert seen[0][0] == seen[1][0] == seen[3][0] != seen[2][0]
 
 
-def test_a_unit_that_fails_leaves_no_record(units, tmp_path, monkeypatch):
+def test_a_run_that_fails_leaves_no_record(runs, tmp_path, monkeypatch):
     def broken(self, folder):
         raise InputError("bad data")
 
-    monkeypatch.setattr(Counted, "run", broken)
-    with pytest.raises(InputError, match="3 of the units failed; the first, set/row/seed-0: bad data"):
-        run(units, tmp_path / "records")
+    monkeypatch.setattr(Counted, "execute", broken)
+    with pytest.raises(InputError, match="3 of the runs failed; the first, set/row/seed-0: bad data"):
+        execute(runs, tmp_path / "records")
     assert read_records(tmp_path / "records") == []
 
 
-def test_a_unit_that_fails_does_not_keep_the_others_waiting(units, tmp_path, monkeypatch):
+def test_a_run_that_fails_does_not_keep_the_others_waiting(runs, tmp_path, monkeypatch):
     def broken(self, folder):
         if self.name == "seed-1":
             raise InputError("it diverged")
         return whole(self, folder)
 
-    whole = Counted.run
-    monkeypatch.setattr(Counted, "run", broken)
-    with pytest.raises(InputError, match="1 of the units failed; the first, set/row/seed-1: it diverged"):
-        run(units, tmp_path / "records")
-    assert [record["unit"] for record in read_records(tmp_path / "records")] == ["seed-0", "seed-2"]
+    whole = Counted.execute
+    monkeypatch.setattr(Counted, "execute", broken)
+    with pytest.raises(InputError, match="1 of the runs failed; the first, set/row/seed-1: it diverged"):
+        execute(runs, tmp_path / "records")
+    assert [record["run"] for record in read_records(tmp_path / "records")] == ["seed-0", "seed-2"]
 
 
-def _runner(units, folder):
-    run_units(units, folder, minutes=None)
+def _runner(runs, folder):
+    execute_all(runs, folder, minutes=None)
 
 
-def test_two_runners_share_the_units(units, tmp_path):
-    slow = [Counted("t", "set", "row", f"seed-{n}", units[0].source, units[0].notes, wait=0.3) for n in range(4)]
+def test_two_runners_share_the_runs(runs, tmp_path):
+    slow = [Counted("t", "set", "row", f"seed-{n}", runs[0].source, runs[0].notes, wait=0.3) for n in range(4)]
     spawn = multiprocessing.get_context("fork")
     workers = [spawn.Process(target=_runner, args=(slow, tmp_path / "records")) for _ in range(2)]
     for worker in workers:
@@ -161,20 +170,24 @@ def test_two_runners_share_the_units(units, tmp_path):
     for worker in workers:
         worker.join(30)
     assert [worker.exitcode for worker in workers] == [0, 0]
-    assert begun(slow) == [str(unit.path) for unit in slow]  # none twice
+    assert begun(slow) == [str(run.path) for run in slow]  # none twice
     assert len(read_records(tmp_path / "records")) == 4
 
 
-@pytest.mark.parametrize("moment", ["in a unit", "before its record", "after its record"])
-def test_a_killed_runner_loses_the_unit_under_way_and_counts_none_twice(units, tmp_path, moment):
-    """Killed in the second of three units, before the record is in place, or after it is and before its folder is gone."""
+@pytest.mark.parametrize("moment", ["during a run", "before its record", "after its record"])
+def test_a_killed_runner_loses_the_run_under_way_and_counts_none_twice(runs, tmp_path, moment):
+    """Killed in the second of three runs, before the record is in place, or after it is and before its folder is gone."""
     folder, spawn = tmp_path / "records", multiprocessing.get_context("fork")
 
-    def die_at(units, folder):
+    def die_at(runs, folder):
         from reproduce import runner
 
         calls = []
-        original = {"in a unit": Counted.run, "before its record": runner.write_json, "after its record": runner._remove}
+        original = {
+            "during a run": Counted.execute,
+            "before its record": runner.write_json,
+            "after its record": runner._remove,
+        }
 
         def counted(*args, **options):
             calls.append(1)
@@ -182,47 +195,52 @@ def test_a_killed_runner_loses_the_unit_under_way_and_counts_none_twice(units, t
                 os.kill(os.getpid(), signal.SIGKILL)
             return original[moment](*args, **options)
 
-        if moment == "in a unit":
-            Counted.run = counted
+        if moment == "during a run":
+            Counted.execute = counted
         elif moment == "before its record":
             runner.write_json = counted
         else:
             runner._remove = counted
-        _runner(units, folder)
+        _runner(runs, folder)
 
-    worker = spawn.Process(target=die_at, args=(units, folder))
+    worker = spawn.Process(target=die_at, args=(runs, folder))
     worker.start()
     worker.join(30)
     assert worker.exitcode == -signal.SIGKILL
-    kept = {record["unit"] for record in read_records(folder)}
+    kept = {record["run"] for record in read_records(folder)}
     assert kept == ({"seed-0", "seed-1"} if moment == "after its record" else {"seed-0"})
-    left, _ = run(units, folder)
-    assert not left.units
-    assert [record["unit"] for record in read_records(folder)] == ["seed-0", "seed-1", "seed-2"]
-    assert begun(units).count("set/row/seed-0.json") == 1
-    assert begun(units).count("set/row/seed-1.json") == (2 if moment == "before its record" else 1)
+    left, _ = execute(runs, folder)
+    assert not left.runs
+    assert [record["run"] for record in read_records(folder)] == ["seed-0", "seed-1", "seed-2"]
+    assert begun(runs).count("set/row/seed-0.json") == 1
+    assert begun(runs).count("set/row/seed-1.json") == (2 if moment == "before its record" else 1)
 
 
 @pytest.fixture
-def record(units, tmp_path):
-    run(units[:1], tmp_path / "records")
-    path = tmp_path / "records" / units[0].path
+def record(runs, tmp_path):
+    execute(runs[:1], tmp_path / "records")
+    path = tmp_path / "records" / runs[0].path
     return json.loads(path.read_text()), path
 
 
-def test_a_record_with_more_or_fewer_than_one_test_evaluation_is_refused(record):
+def test_a_record_without_a_test_part_is_refused(record):
     value, path = record
     assert check_record(value, path) == value
-    for count in (0, 2):
-        bad = value | {"test_evaluations": value["test_evaluations"] * count}
-        with pytest.raises(InputError, match=f"evaluated {count} times; exactly once counts"):
-            check_record(bad, path)
+    with pytest.raises(InputError, match="no test part"):
+        check_record(value | {"test": {}}, path)
+
+
+@pytest.mark.parametrize("key", ["machine", "versions"])
+def test_a_record_without_its_circumstances_is_refused(record, key):
+    value, path = record
+    with pytest.raises(InputError, match="does not name its machine"):
+        check_record(value | {key: {}}, path)
 
 
 @pytest.mark.parametrize("entry", [{"accuracy": 0.5, "test_accuracy": 0.6}, 1])
 def test_a_dev_curve_with_anything_but_dev_figures_is_refused(record, entry):
     value, path = record
-    with pytest.raises(InputError, match="dev figures alone belong there"):
+    with pytest.raises(InputError, match="dev metrics only"):
         check_record(value | {"dev_curve": [entry]}, path)
 
 
@@ -236,17 +254,15 @@ def test_impossible_seconds_are_refused(record, seconds):
 @pytest.mark.parametrize("unseen", [3, {}, {"accuracy": 0.5}, {"accuracy": 2.0, "count": 3}])
 def test_impossible_figures_without_repeated_texts_are_refused(record, unseen):
     value, path = record
-    test = value["test_evaluations"][0] | {"unseen": unseen}
-    with pytest.raises(InputError, match="delete it, and the unit is run again"):
-        check_record(value | {"test_evaluations": [test]}, path)
+    test = value["test"]["test"] | {"unseen": unseen}
+    with pytest.raises(InputError, match="delete it, and the run is repeated"):
+        check_record(value | {"test": {"test": test}}, path)
 
 
-@pytest.mark.parametrize(
-    "key", ["settings", "seed", "versions", "machine", "time", "seconds", "dev_curve", "test_evaluations"]
-)
+@pytest.mark.parametrize("key", ["settings", "seed", "versions", "machine", "time", "seconds", "dev_curve", "test"])
 def test_a_record_without_what_it_must_hold_is_refused(record, key):
     value, path = record
-    with pytest.raises(InputError, match=f'the record has no "{key}"; delete it, and the unit is run again'):
+    with pytest.raises(InputError, match=f'the record has no "{key}"; delete it, and the run is repeated'):
         check_record({name: item for name, item in value.items() if name != key}, path)
 
 
@@ -260,7 +276,7 @@ def test_a_record_in_the_place_of_another_is_refused(record):
 def test_what_is_no_record_is_refused(record, text):
     _, path = record
     path.write_text(text)
-    with pytest.raises(InputError, match="delete it, and the unit is run again"):
+    with pytest.raises(InputError, match="delete it, and the run is repeated"):
         read_record(path)
 
 
@@ -268,21 +284,21 @@ def test_what_is_no_record_is_refused(record, text):
 def test_an_impossible_accuracy_is_refused(record, accuracy):
     value, path = record
     with pytest.raises(InputError, match="must be between 0 and 1"):
-        check_record(value | {"test_evaluations": [{"accuracy": accuracy}]}, path)
+        check_record(value | {"test": {"test": {"accuracy": accuracy}}}, path)
 
 
-def test_a_lock_goes_with_its_process(units, tmp_path):
+def test_a_lock_goes_with_its_process(runs, tmp_path):
     """What a killed process held can be run by the next one."""
     folder = tmp_path / "records"
-    lock = folder / ".work" / units[0].path.with_suffix(".lock")
+    lock = folder / ".work" / runs[0].path.with_suffix(".lock")
     lock.parent.mkdir(parents=True)
     code = f"import fcntl,time;f=open({str(lock)!r},'w');fcntl.flock(f,fcntl.LOCK_EX);print('held',flush=True);time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    left, said = run(units[:1], folder)
-    assert left.units == units[:1]
-    assert said[-1] == "left to other processes that were running them: set/row/seed-0"
+    left, said = execute(runs[:1], folder)
+    assert left.runs == runs[:1]
+    assert said[-1] == "in progress in other processes: set/row/seed-0"
     holder.kill()
     holder.communicate()
-    left, _ = run(units[:1], folder)
-    assert not left.units
+    left, _ = execute(runs[:1], folder)
+    assert not left.runs

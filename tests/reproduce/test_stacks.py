@@ -7,13 +7,13 @@ import torch
 from reproduce.__main__ import app
 from reproduce.benchmarks import stacks
 from reproduce.benchmarks.report import sections
+from reproduce.tables import SRL, TRANSLATION
 from torch import nn
 from typer.testing import CliRunner
 
 from mtsa.models.swapped_attention import SwappedAttention
 from mtsa.nn.attention import MultiMaskAttention
 from mtsa.training.start import make
-from reproduce import srl, translation
 
 SETTING = stacks.PRESETS["translation"]
 
@@ -24,7 +24,7 @@ def test_the_encoders_are_those_of_the_tables():
             isinstance(module, SwappedAttention)
             for module in stacks.encoder("translation", "multi30k.cpu", row, SETTING).modules()
         )
-        for row in translation.ROWS
+        for row in TRANSLATION.models
     }
     assert swapped == {"multihead": 0, "mtsa": 2, "mtsa-halves": 2}
     counted = {
@@ -32,7 +32,7 @@ def test_the_encoders_are_those_of_the_tables():
             sum(isinstance(module, kind) for module in stacks.encoder("srl", "srl.cpu", row, SETTING).modules())
             for kind in (MultiMaskAttention, nn.LSTM)
         ]
-        for row in srl.ROWS
+        for row in SRL.models
         if row != "mtsa-deep"
     }
     assert counted == {
@@ -86,8 +86,8 @@ def test_mistakes(tmp_path, task, words, told):
 @pytest.mark.parametrize(
     ("task", "recipe", "rows", "title"),
     [
-        ("translation", "multi30k.cpu", translation.ROWS, "The encoder of a translator"),
-        ("srl", "srl.cpu", srl.ROWS, "The encoder of a tagger of roles"),
+        ("translation", "multi30k.cpu", TRANSLATION.models, "The encoder of a translator"),
+        ("srl", "srl.cpu", SRL.models, "The encoder of a tagger of roles"),
     ],
 )
 def test_the_command_and_its_section(tmp_path, task, recipe, rows, title):

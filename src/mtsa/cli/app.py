@@ -102,6 +102,7 @@ def demo(
         demonstration.show(out, typer.echo)
 
 
+_OLD_OPTIONS = {"--sets": "--datasets", "--rows": "--models", "--units": "--runs"}  # of `mtsa table`
 _MOVED = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -117,7 +118,11 @@ def _moved(name: str) -> None:
         if importlib.util.find_spec("reproduce") is None:
             fail(f"mtsa {name} is now python -m reproduce {name}; run it in a clone of the repository")
         typer.echo(f"warning: mtsa {name} is now python -m reproduce {name}; the old name works until version 0.4", err=True)
-        raise typer.Exit(subprocess.run([sys.executable, "-m", "reproduce", name, *context.args], check=False).returncode)
+        words = [_OLD_OPTIONS.get(word, word) for word in context.args]
+        for place, word in enumerate(words):
+            if word in ("--gpt", "--minilm") and place + 1 < len(words):
+                words[place : place + 2] = ["--pretrained", f"{word.removeprefix('--')}={words[place + 1]}"]
+        raise typer.Exit(subprocess.run([sys.executable, "-m", "reproduce", name, *words], check=False).returncode)
 
     app.command(name, hidden=True, context_settings=_MOVED)(forward)
 

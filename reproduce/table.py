@@ -1,0 +1,322 @@
+"""The definition of a table: its data sets, its models, its runs and the values it shows. All tables of the paper use it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtsa.errors import InputError
+from mtsa.names import nearest
+from mtsa.training.cross_validation import folds_of
+from mtsa.training.recipe import Recipe
+from mtsa.training.split import Split, check_there, read_split
+
+from .markdown import markdown
+from .paths import Paths
+from .records import check_alike, circumstances_of
+
+if TYPE_CHECKING:
+    from .runs import Run
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A data set and how it is measured: over folds, or with several seeds on its own test part.
+
+    Args:
+        name: used on the command line and in the path of a record.
+        title: shown in tables.
+        recipe: the recipe of its runs.
+        data: keys of the recipe's [data] section with names of files in the data folder.
+        folds: number of folds; 0 where there is a test part.
+        seeds: number of seeds, where there are no folds.
+        folder: folder, below the data folder, where the files may be instead.
+        fetch: name of the data set in `mtsa data get`, if it can be fetched.
+    """
+
+    name: str
+    title: str
+    recipe: str
+    data: Mapping[str, str | tuple[str, ...]]
+    folds: int = 0
+    seeds: int = 1
+    folder: str = ""
+    fetch: str = ""
+
+    @property
+    def runs(self) -> int:
+        """How many runs make one cell of the table."""
+        return self.folds or self.seeds
+
+    def run_name(self, number: int) -> str:
+        """The name of a run, counted from 0."""
+        return f"fold-{number + 1:02d}" if self.folds else f"seed-{number}"
+
+    def path(self, paths: Paths, name: str) -> Path:
+        """A file of the data folder, as an absolute path."""
+        inner = paths.data / self.folder / name
+        return (inner if inner.exists() else paths.data / name).resolve()
+
+    def data_settings(self, paths: Paths) -> dict[str, Any]:
+        """The [data] section of a run."""
+        settings: dict[str, Any] = {}
+        for key, value in self.data.items():
+            if key == "format":
+                settings[key] = value
+            elif isinstance(value, str):
+                settings[key] = str(self.path(paths, value))
+            else:
+                settings[key] = [str(self.path(paths, name)) for name in value]
+        return settings
+
+    def files(self, paths: Paths) -> dict[str, Path]:
+        """The files it consists of, by name; those of role labelling have their words in a second file."""
+        named = [value for key, value in self.data.items() if key != "format"]
+        names = [name for value in named for name in ((value,) if isinstance(value, str) else value)]
+        found = {name: self.path(paths, name) for name in names}
+        words = [path.with_suffix(".words") for path in found.values() if path.suffix == ".props"]
+        return {**found, **{path.name: path for path in words}}
+
+    def is_present(self, paths: Paths) -> bool:
+        """Whether all its files exist."""
+        return all(path.exists() for path in self.files(paths).values())
+
+    def split(self, recipe: Recipe, paths: Paths, number: int) -> Split:
+        """The examples of a run, the same for every model: folds are those of seed 0, dev parts are cut by the run's seed.
+
+        Args:
+            recipe: the recipe of the run; its seed is `number`.
+            paths: where the files are.
+            number: which fold or seed.
+        """
+        if self.folds:
+            from dataclasses import replace
+
+            first = replace(recipe, training=replace(recipe.training, seed=0))
+            return folds_of(first, self.folds)[number]
+        return read_split(recipe)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model of a table: an encoder with its options, or a simple baseline.
+
+    Args:
+        name: used on the command line, in tables and in the path of a record.
+        about: one line for the page.
+        encoder: name of the encoder; empty for a baseline of `mtsa.baselines`.
+        options: settings beyond those of the recipe, such as {"encoder.head_dim": 300}.
+        paper: what the paper calls it.
+        pretrained: name of the pretrained model it needs.
+        recipe: its recipe, where that is not the data set's.
+        runs: how many runs are planned on a data set, where not all are.
+    """
+
+    name: str
+    about: str
+    encoder: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    paper: str = ""
+    pretrained: str = ""
+    recipe: str = ""
+    runs: Mapping[str, int] = field(default_factory=dict)
+
+    def planned(self, dataset: DataSet) -> int:
+        """How many runs on a data set are planned."""
+        return self.runs.get(dataset.name, dataset.runs)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a table: one metric on one part of one data set.
+
+    Args:
+        title: shown in the header.
+        dataset: name of the data set.
+        part: "train", "dev" or the name of a test part.
+        metric: name of the metric in the record, with dots for inner values, such as "verbs.f1".
+        factor: what the value is multiplied by; 100 for percent.
+    """
+
+    title: str
+    dataset: str
+    part: str = "test"
+    metric: str = "accuracy"
+    factor: float = 100.0
+
+    def value(self, record: Record) -> float | None:
+        """The value of a record of this data set; None where it has none."""
+        found: Any = record.get(self.part) if self.part in ("train", "dev") else record["test"].get(self.part)
+        for key in self.metric.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return None if found is None else self.factor * float(found)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Some columns for some models, beside the values that the paper prints.
+
+    Args:
+        title: heading of the table.
+        columns: what is shown.
+        models: names of the models, in order.
+        paper: what the paper prints for a model, one cell for each column.
+        reference: the model that others are compared with.
+        digits: decimal places.
+        optional: whether the view is left out when no record has a value for it.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    models: tuple[str, ...]
+    paper: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reference: str = ""
+    digits: int = 1
+    optional: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of the paper.
+
+    Args:
+        name: used on the command line; records are in `results/NAME`.
+        title: heading on the results page.
+        datasets: its data sets.
+        models: its models.
+        views: the tables shown.
+        notes: how it was measured, and where it deviates from the paper.
+        scores_train: whether the training part is scored as well.
+    """
+
+    name: str
+    title: str
+    datasets: Mapping[str, DataSet]
+    models: Mapping[str, Model]
+    views: tuple[View, ...]
+    notes: str
+    scores_train: bool = False
+
+    def runs(self, paths: Paths, datasets: Sequence[str] = (), models: Sequence[str] = (), limit: int = 0) -> list[Run]:
+        """The runs of the chosen cells: first one of every cell, then the second of every cell, and so on.
+
+        Args:
+            paths: where the files are.
+            datasets: names; all whose files exist when empty.
+            models: names; all that can be run when empty.
+            limit: runs of a cell; 0: as many as planned.
+
+        Raises:
+            InputError: an unknown name, a missing file, or a package that is not installed.
+        """
+        from .runs import make_run
+
+        check_names(datasets, self.datasets, "data set")
+        check_names(models, self.models, "model")
+        chosen = [self.datasets[name] for name in dict.fromkeys(datasets)]
+        chosen = chosen or [dataset for dataset in self.datasets.values() if dataset.is_present(paths)]
+        if not chosen:
+            fetch = next((dataset.fetch for dataset in self.datasets.values() if dataset.fetch), "")
+            remedy = f"fetch one with: mtsa data get {fetch}" if fetch else "name their folder with --data"
+            raise InputError(f"{paths.data} has no data set of table {self.name}; {remedy}")
+        for name in models:
+            needed = self.models[name].pretrained
+            if needed and needed not in paths.pretrained:
+                raise InputError(f'model "{name}" needs a pretrained model; give its folder with --pretrained {needed}=FOLDER')
+        kinds = [self.models[name] for name in dict.fromkeys(models)] or [
+            model for model in self.models.values() if not model.pretrained or model.pretrained in paths.pretrained
+        ]
+        found: list[Run] = []
+        for number in range(max(dataset.runs for dataset in chosen)):
+            for dataset in chosen:
+                for model in kinds:
+                    if number < min(model.planned(dataset), limit or dataset.runs):
+                        found.append(make_run(self, dataset, model, number, paths))
+        for path in dict.fromkeys(file for run in found for file in run.files.values()):
+            check_there(str(path))
+        return found
+
+    def check(self, records: Sequence[Record]) -> list[Record]:
+        """The records, if they fit into this table.
+
+        Raises:
+            InputError: a record outside the plan, or records of one cell that differ in settings or files.
+        """
+        for record in records:
+            dataset = self.datasets.get(record["dataset"])
+            names = [dataset.run_name(number) for number in range(dataset.runs)] if dataset else []
+            if record["table"] != self.name or record["model"] not in self.models or record["run"] not in names:
+                place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
+                raise InputError(f"{place} does not belong to table {self.name}; delete it")
+        check_alike(records)
+        return list(records)
+
+    def rows(self, view: View, records: Sequence[Record]) -> list[list[str]]:
+        """Header and rows of a view: each model, and below it what the paper prints."""
+        lines = [["", *(column.title for column in view.columns)]]
+        for name in view.models:
+            lines.append([name, *(self._cell(view, column, name, records) for column in view.columns)])
+            if name in view.paper:
+                lines.append([f"*paper: {self.models[name].paper}*", *view.paper[name]])
+        return lines
+
+    def _cell(self, view: View, column: Column, model: str, records: Sequence[Record]) -> str:
+        """Mean (standard deviation) [runs of those planned]."""
+        values = self.values(column, model, records)
+        if not values:
+            planned = self.models[model].planned(self.datasets[column.dataset])
+            return "not run" if planned and not view.optional else ""
+        wanted = self.datasets[column.dataset].runs
+        count = "" if len(values) == wanted else f" [{len(values)} of {wanted}]"
+        spread = f" ({statistics.stdev(values):.{view.digits}f})" if len(values) > 1 else ""
+        return f"{statistics.fmean(values):.{view.digits}f}{spread}{count}"
+
+    def values(self, column: Column, model: str, records: Sequence[Record]) -> list[float]:
+        """The values of a model's runs in a column."""
+        own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
+        return [value for record in own if (value := column.value(record)) is not None]
+
+    def shown(self, records: Sequence[Record]) -> list[View]:
+        """The views that have something to show: data sets with records, and values where they are optional."""
+        there = {record["dataset"] for record in records}
+        found = []
+        for view in self.views:
+            columns = tuple(column for column in view.columns if column.dataset in there)
+            if not columns:
+                continue
+            if view.optional and not any(self.values(column, name, records) for column in columns for name in view.models):
+                continue
+            found.append(view)
+        return found
+
+    def section(self, records: Sequence[Record]) -> str:
+        """The section of the results page."""
+        from .comparison import comparison_lines
+
+        parts = [f"## {self.title}\n", circumstances_of(self.name, records), ""]
+        for view in self.shown(records):
+            parts += [f"### {view.title}\n", markdown(self.rows(view, records)), ""]
+            parts += [*comparison_lines(self, view, records), ""]
+        parts += [f"- `{model.name}`: {model.about}." for model in self.models.values()]
+        return "\n".join([*parts, "", self.notes])
+
+
+def by_name(items: Sequence[Any]) -> dict[str, Any]:
+    """Data sets or models by their names."""
+    return {item.name: item for item in items}
+
+
+def check_names(given: Sequence[str], known: Collection[str], what: str) -> None:
+    """Check that chosen data sets or models exist.
+
+    Raises:
+        InputError: an unknown name, with the nearest known one.
+    """
+    for name in given:
+        if name not in known:
+            raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')

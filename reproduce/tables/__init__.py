@@ -1,0 +1,12 @@
+"""The paper's tables by name."""
+
+from reproduce.table import Table, by_name
+
+from .classification import CLASSIFICATION
+from .nli import NLI
+from .srl import SRL
+from .translation import TRANSLATION
+
+TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION])
+
+__all__ = ["CLASSIFICATION", "NLI", "SRL", "TABLES", "TRANSLATION"]
