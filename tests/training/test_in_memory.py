@@ -79,6 +79,13 @@ def test_labels_of_a_data_frame_are_read_by_value(tmp_path):
     assert model.evaluate(numbers).figures.count == len(ROWS)
 
 
+def test_columns_that_are_not_read_may_hold_anything(tmp_path):
+    frame = pandas.DataFrame(ROWS, columns=["text", "label"])
+    frame = frame.assign(when=pandas.Timestamp("2020-01-01"), missing=pandas.NA, object=[object() for _ in ROWS])
+    model = mtsa.train(train=frame, out=tmp_path / "run", settings=SHORT)
+    assert model.evaluate(frame).figures.count == len(model.predict(frame)) == len(ROWS)
+
+
 def test_a_column_of_a_data_frame_is_predicted(from_file):
     frame = pandas.DataFrame(ROWS, columns=["text", "label"])
     wanted = from_file.predict([text for text, _ in ROWS])
