@@ -265,9 +265,9 @@ def test_a_long_sentence_stays_readable(page):
 
 def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
     from mtsa.inference.page import write_page
-    from tests.runs import look
+    from tests.trained_models import attention_maps
 
-    found = look(runs["classification"], "there is a small red apple here")
+    found = attention_maps(runs["classification"], "there is a small red apple here")
     write_page(found, tmp_path / "look.html")
     context = chromium.new_context(offline=True)
     opened, told = context.new_page(), []

@@ -16,13 +16,13 @@ from mtsa.inference.heat_maps import draw, shown_heads
 from mtsa.inference.page import write_page
 from mtsa.inference.sampling import draw_texts
 from mtsa.inference.weights import as_json, strongest
-from tests.runs import look
+from tests.trained_models import attention_maps
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_weights_are_those_of_the_definition(runs, task):
     predictor = runs[task]
-    (found,) = look(predictor, "the old red dog")
+    (found,) = attention_maps(predictor, "the old red dog")
     count = len(found.words)
     assert count == 4 or task == "translation"
     assert len(found.layers) == (2 if task == "tagging" else 1)
@@ -43,13 +43,13 @@ def test_weights_are_those_of_the_definition(runs, task):
     else:
         assert found.pooling is None
     with pytest.raises(InputError, match="no words"):
-        look(predictor, "  ")
+        attention_maps(predictor, "  ")
 
 
 def test_nothing_is_left_hanging_on_the_model(runs):
     predictor = runs["classification"]
     before = predictor.predict(["the old red dog"])[0].probabilities
-    look(predictor, "the old red dog")
+    attention_maps(predictor, "the old red dog")
     assert not any(module._forward_pre_hooks for module in predictor.model.modules())
     assert predictor.predict(["the old red dog"])[0].probabilities == before
 
@@ -58,15 +58,15 @@ def test_nothing_is_left_hanging_on_the_model(runs):
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_pictures(runs, task, ending, tmp_path):
     path = tmp_path / f"a.{ending}"
-    draw(look(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
+    draw(attention_maps(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
     if ending == "png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     with pytest.raises(InputError, match="the ending must be"):
-        draw(look(runs[task], "a b"), tmp_path / "a.pdf")
+        draw(attention_maps(runs[task], "a b"), tmp_path / "a.pdf")
     with pytest.raises(InputError, match="layer 9 is not there"):
-        draw(look(runs[task], "a b"), path, layer=8)
+        draw(attention_maps(runs[task], "a b"), path, layer=8)
 
 
 def test_a_picture_shows_rows_that_look_and_columns_that_are_looked_at(monkeypatch, tmp_path):
@@ -102,13 +102,13 @@ def test_a_long_sentence_is_numbered_and_listed(monkeypatch, tmp_path):
 
 def test_layers_come_in_their_order(runs):
     predictor = runs["tagging"]
-    found = look(predictor, "the old red dog")[0].layers
+    found = attention_maps(predictor, "the old red dog")[0].layers
     last = [part for part in predictor.model.modules() if isinstance(part, mtsa.MultiMaskAttention)][-1]
     before = copy.deepcopy(last.state_dict())
     with torch.no_grad():
         for weight in last.parameters():
             weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
-    changed = look(predictor, "the old red dog")[0].layers
+    changed = attention_maps(predictor, "the old red dog")[0].layers
     last.load_state_dict(before)
     assert torch.equal(changed[0].token2token, found[0].token2token)
     assert not torch.equal(changed[1].token2token, found[1].token2token)
@@ -157,7 +157,7 @@ def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
 def test_weights_of_a_feature_follow_from_both_kinds(runs):
     """What the page computes: token2token times source2token, shared out anew, is the tensor of the definition."""
     predictor = runs["classification"]
-    (found,) = look(predictor, "the old red dog")
+    (found,) = attention_maps(predictor, "the old red dog")
     ids = torch.tensor([predictor.run.tokenizer.encode("the old red dog").ids])
     keep = torch.ones_like(ids, dtype=torch.bool)
     tensor = predictor.model.encoder.attention.explain(predictor.model.words(ids, keep), keep, tensor=True).tensor[0]
@@ -168,7 +168,7 @@ def test_weights_of_a_feature_follow_from_both_kinds(runs):
 
 
 def test_a_layer_tells_the_weights_of_a_feature(runs):
-    (found,) = look(runs["classification"], "the old red dog")
+    (found,) = attention_maps(runs["classification"], "the old red dog")
     (layer,) = found.layers
     assert layer.pairs() is layer.token2token
     product = layer.token2token[0, 3] * layer.source2token[0, :, 2]

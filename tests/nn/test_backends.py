@@ -11,7 +11,7 @@ from mtsa.nn import backends
 from mtsa.nn.backends import BACKENDS, GRAPH, choose
 from mtsa.nn.kernels import cpu
 from mtsa.nn.spec import make_spec
-from tests import cases
+from tests import attention_cases as cases
 
 KINDS = {"logsigmoid": "logsigmoid", "identity": "identity", "callable": cases.soft_scale}
 EVERY = list(itertools.product(BACKENDS, KINDS, (0.0, 0.3), (False, True)))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 
 KINDS = {"logsigmoid": "logsigmoid", "identity": "identity", "callable": cases.soft_scale}
 SERVED = [(b, name) for b in cases.BACKENDS for name, p in KINDS.items() if cases.serves(b, p)]

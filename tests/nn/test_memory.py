@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 
 
 class Largest(TorchDispatchMode):

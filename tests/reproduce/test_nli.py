@@ -16,8 +16,8 @@ from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.training.pretrain import Setting, pretrain
 from reproduce import nli as plan
+from tests.sample_data import glove
 from tests.training.test_pairs import pairs
-from tests.workbench import glove
 
 KINDS = {"same": "entailment", "other": "neutral"}
 

@@ -11,7 +11,7 @@ from mtsa.serve.app import build_app
 from mtsa.serve.limits import CHARACTERS, QUESTIONS, Limits
 from mtsa.serve.page import page, policy
 from mtsa.serve.served_model import Served, open_models
-from tests.runs import look
+from tests.trained_models import attention_maps
 
 TEXT = "the old red dog"
 
@@ -66,7 +66,7 @@ def test_the_first_model_is_asked_when_none_is_named(client):
 def test_weights_are_those_of_the_definition(client, runs, task):
     question = {"text": TEXT} | ({"pair": "a pear"} if task == "pair" else {})
     found = client.post("/api/look", json={"model": task, "question": question}).json()["sentences"]
-    wanted = look(runs[task], TEXT, question.get("pair"))
+    wanted = attention_maps(runs[task], TEXT, question.get("pair"))
     assert len(found) == len(wanted) == (2 if task == "pair" else 1)
     for one, other in zip(found, wanted, strict=True):
         assert one["words"] == other.words

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mtsa.cli import app
 from mtsa.serve.server import is_loopback
-from tests.workbench import sentences, write_csv
+from tests.sample_data import sentences, write_csv
 
 
 @pytest.fixture

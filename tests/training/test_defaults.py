@@ -4,7 +4,7 @@ import pytest
 
 from mtsa.training.defaults import text_settings
 from mtsa.training.start import make
-from tests.workbench import glove, sentences, write_csv
+from tests.sample_data import glove, sentences, write_csv
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import torch
 
 import mtsa
 from mtsa.errors import InputError
-from tests.runs import QUICK
-from tests.workbench import sentences, write_csv
+from tests.sample_data import sentences, write_csv
+from tests.trained_models import QUICK
 
 ROWS = sentences(60)
 SHORT = {**QUICK, "training.epochs": 1}
@@ -71,7 +71,11 @@ def test_labels_of_a_data_frame_are_read_by_value(tmp_path):
     """Numbers of pandas and numpy types are read as those of a file."""
     texts = [text for text, _ in ROWS]
     whole = pandas.DataFrame({"text": texts, "label": [len(text) % 2 for text in texts]})
-    for name, frame in (("int", whole), ("nullable", whole.astype({"label": "Int64"})), ("bool", whole.astype({"label": bool}))):
+    for name, frame in (
+        ("int", whole),
+        ("nullable", whole.astype({"label": "Int64"})),
+        ("bool", whole.astype({"label": bool})),
+    ):
         model = mtsa.train(train=frame, out=tmp_path / name, settings=SHORT)
         assert model.labels == (["false", "true"] if name == "bool" else ["0", "1"])
     numbers = whole.assign(label=[float(len(text)) for text in texts])

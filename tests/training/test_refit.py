@@ -11,7 +11,8 @@ from mtsa.training.folder import open_run
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.run import run_recipe
 from mtsa.training.split import Split, read_split
-from tests.workbench import logged, sentences, small_recipe, write_csv
+from tests.log_messages import logged
+from tests.sample_data import sentences, small_recipe, write_csv
 
 
 @pytest.fixture(scope="module")

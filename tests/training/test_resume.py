@@ -5,24 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-import torch
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import sentences, small_recipe, write_csv
+from tests.training.processes import assert_same_run, command, kill_after
 
 STEPS = {"epochs": 6, "eval_steps": 7, "batch_size": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
-
-
-def command(recipe, folder):
-    return [sys.executable, "-m", "mtsa", "train", str(recipe), "--out", str(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -36,29 +30,6 @@ def whole(tmp_path_factory):
     return recipe, folder / "run"
 
 
-def same(first, second):
-    states = open_run(first).model.state_dict(), open_run(second).model.state_dict()
-    assert states[0].keys() == states[1].keys()
-    for name in states[0]:
-        assert torch.equal(states[0][name], states[1][name]), name
-    assert json.loads((first / "metrics.json").read_text()) == json.loads((second / "metrics.json").read_text())
-    curves = [json.loads((folder / "record.json").read_text())["dev_curve"] for folder in (first, second)]
-    assert curves[0] == curves[1]
-
-
-def kill_after(recipe, folder, step):
-    """Start a run and kill it when the checkpoint of that step has appeared."""
-    slowed = [sys.executable, "-m", "tests.training.slowly", *command(recipe, folder)[3:]]
-    process = subprocess.Popen(slowed, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 120
-    while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
-        assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
 @pytest.mark.slow
 def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
     recipe, undisturbed = whole
@@ -67,7 +38,7 @@ def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
     kill_after(recipe, tmp_path / "run", 28)
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
     assert "resuming from step" in done.stdout
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 KILLED_WHILE_SAVING = """
@@ -94,7 +65,7 @@ def test_killed_during_a_save(whole, tmp_path):
     assert [checkpoints.step_of(path) for path in found][-1] == 14
     assert (folder / "checkpoints" / ".saving-21").exists()
     subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(undisturbed, folder)
+    assert_same_run(undisturbed, folder)
 
 
 KILLED_AT_THE_END = """
@@ -113,7 +84,7 @@ def test_killed_after_the_last_step(whole, tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, *command(recipe, folder)[3:]], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
     subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(undisturbed, folder)
+    assert_same_run(undisturbed, folder)
 
 
 @pytest.mark.slow
@@ -159,7 +130,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, 
         file.write_bytes(kept)
     shutil.rmtree(last)
     subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(folder, undisturbed)
+    assert_same_run(folder, undisturbed)
 
 
 def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
@@ -186,7 +157,7 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
         run_recipe(load_recipe(str(recipe)), folder)
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
-    same(folder, undisturbed)
+    assert_same_run(folder, undisturbed)
 
 
 def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):

@@ -19,9 +19,8 @@ from mtsa.training import checkpoints
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
 from mtsa.training.weights import written
-from tests.training.test_processes import weights
-from tests.training.test_resume import command, same
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import sentences, small_recipe, write_csv
+from tests.training.processes import assert_same_run, command, weights
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def begun(folder):
 def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     """No checkpoint was due: the signal makes one, and the run ends as if nothing had happened."""
     recipe, undisturbed = whole
-    slowly = [sys.executable, "-m", "tests.training.slowly", *command(recipe, tmp_path / "run")[3:]]
+    slowly = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, tmp_path / "run")[3:]]
     process = subprocess.Popen(slowly, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     begun(tmp_path / "run")
     process.send_signal(number)
@@ -60,19 +59,19 @@ def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     assert 0 < checkpoints.step_of(saved) < 40
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
     assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 def test_two_runs_in_one_folder_are_refused(whole, tmp_path):
     recipe, undisturbed = whole
-    slowly = [sys.executable, "-m", "tests.training.slowly", *command(recipe, tmp_path / "run")[3:]]
+    slowly = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, tmp_path / "run")[3:]]
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL)
     begun(tmp_path / "run")
     with pytest.raises(InputError, match="another process is training in it"):
         run_recipe(load_recipe(str(recipe)), tmp_path / "run")
     assert first.poll() is None, "the first run ended before the second one began"
     assert first.wait(timeout=120) == 0
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 def test_a_lock_goes_with_its_process(tmp_path):
@@ -121,7 +120,7 @@ def test_a_full_disk(whole, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert checkpoints.checkpoints(tmp_path / "run" / "checkpoints") == []
     subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, timeout=300)
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 FULL = [

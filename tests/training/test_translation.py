@@ -20,33 +20,7 @@ from mtsa.training.prepare import prepare
 from mtsa.training.recipe import AUTHORS_SWAP
 from mtsa.training.recipe_files import make_recipe
 from mtsa.training.split import read_split
-
-WORDS = {
-    "red": "rot",
-    "green": "grün",
-    "dog": "Hund",
-    "cat": "Katze",
-    "and": "und",
-    "old": "alt",
-    "house": "Haus",
-    "tree": "Baum",
-}
-SMALL = {
-    "tokens.vocab_size": 320, "translator.layers": 1, "translator.d_model": 32, "translator.heads": 2,
-    "translator.ffn_dim": 64,
-    "training.batch_tokens": 256, "training.epochs": 30, "training.warmup_steps": 20, "training.learning_rate": 1e-2,
-    "model.dropout": 0.0, "translator.attention_dropout": 0.0, "training.eval_steps": 60, "training.patience": 0,
-}  # fmt: skip
-
-
-def parallel(folder, name, count, seed):
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(1, 5, (count,), generator=generator).tolist()
-    chosen = [torch.randint(8, (length,), generator=generator).tolist() for length in lengths]
-    english = [[list(WORDS)[place] for place in row] for row in chosen]
-    (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in english))
-    (folder / f"{name}.de").write_text("".join(" ".join(WORDS[word] for word in row) + "\n" for row in english))
-    return [str(folder / f"{name}.{side}") for side in ("en", "de")]
+from tests.sample_data import TRANSLATOR, parallel
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +32,7 @@ def trained(tmp_path_factory):
         for argument in (f"--{part}", *parallel(folder, part, count, seed))
     ]
     files += ["--test", *parallel(folder, "other", 10, 7)]
-    settings = [argument for key, value in SMALL.items() for argument in ("--set", f"{key}={value}")]
+    settings = [argument for key, value in TRANSLATOR.items() for argument in ("--set", f"{key}={value}")]
     done = CliRunner().invoke(app, ["train", "--task", "translation", *files, "--out", str(folder / "run"), *settings])
     assert done.exit_code == 0, done.output
     return folder, done

@@ -2,16 +2,12 @@
 
 import mtsa
 from mtsa.tasks.predictor import Question
-from tests.training.test_tagging import SMALL as TAGGER
-from tests.training.test_tagging import tagged
-from tests.training.test_translation import SMALL as TRANSLATOR
-from tests.training.test_translation import parallel
-from tests.workbench import sentences, write_csv
+from tests.sample_data import TAGGER, TRANSLATOR, parallel, sentences, tagged, write_csv
 
 QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.dim": 6, "model.hidden": 7, "training.refit": False}
 
 
-def train_all(folder):
+def train_every_task(folder):
     """Predictors by task."""
     found = {"classification": mtsa.train(train=write_csv(folder / "a.csv", sentences(60)), out=folder / "c", settings=QUICK)}
     found["pair"] = mtsa.train(
@@ -27,6 +23,6 @@ def train_all(folder):
     return found
 
 
-def look(predictor, text, pair=None):
+def attention_maps(predictor, text, pair=None):
     """The attention maps for a text, or for the two texts of a pair."""
     return predictor.explain(Question(text, pair))
