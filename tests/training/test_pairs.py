@@ -183,7 +183,7 @@ def test_a_run_reads_its_own_layout_again(tmp_path):
     assert predictor.evaluate(table, text_column="a", pair_column="b").figures.count == 1
 
 
-def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatch):
+def test_resume_of_pairs_matches_uninterrupted_run(tmp_path, monkeypatch):
     data = write_pairs(tmp_path / "t.jsonl", pairs(80))
     recipe = pair_recipe(data, epochs=3)
     run(recipe, tmp_path / "whole")
@@ -198,7 +198,8 @@ def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatc
     monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "again")
-    run(recipe, tmp_path / "again")
+    _, messages = run(recipe, tmp_path / "again")
+    assert f"resuming from step {saved[0]}" in messages
     whole, again = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "again"))
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 

@@ -149,7 +149,7 @@ def test_batches_smaller_than_the_processes_are_refused(tmp_path):
     assert "2 processes need batches of at least as many" in done.stderr
 
 
-def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
+def test_resume_of_sharded_weights_matches_uninterrupted_run(trained, tmp_path):
     recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
     path = tmp_path / "recipe.toml"
     path.write_text(

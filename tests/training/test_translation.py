@@ -213,7 +213,8 @@ def test_empty_lines_are_left_out_and_told(tmp_path):
     (tmp_path / "b.de").write_text("d\ne\n\n")
     found = read_parallel(tmp_path / "a.en", tmp_path / "b.de")
     assert [(one.text, one.label, one.line) for one in found] == [("a", "d", 1)]
-    assert found.remarks() == ["a.en: 2 rows have an empty text and are left out (line 2, 3)"]
+    (remark,) = found.remarks()
+    assert all(word in remark for word in ("a.en", "2 rows", "empty text", "line 2, 3"))
 
 
 WRONG = {
@@ -333,9 +334,7 @@ def test_long_lines_are_cut_and_told(trained, tmp_path):
 def test_a_batch_counts_the_longer_side(tmp_path):
     en, de = parallel(tmp_path, "train", 40, 0)
     table = {"task": "translation", "data": {"train": en, "train_target": de}, "tokens": {"vocab_size": 300}}
-    part = prepare(
-        make_recipe({**table, "encoder": {"name": "multihead"}}, []),
-        None or read_split(make_recipe(table | {"encoder": {"name": "multihead"}}, [])),
-    ).parts["train"]
+    recipe = make_recipe({**table, "encoder": {"name": "multihead"}}, [])
+    part = prepare(recipe, read_split(recipe)).parts["train"]
     assert part.lengths == [max(len(row), len(other)) for row, other in zip(part.rows, part.targets, strict=True)]
     assert part.lengths != [len(row) for row in part.rows]
