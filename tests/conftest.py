@@ -22,6 +22,6 @@ settings.load_profile("mtsa")
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """One small finished run of each task: predictors by task."""
-    from tests.runs import train_all
+    from tests.trained_models import train_every_task
 
-    return train_all(tmp_path_factory.mktemp("runs"))
+    return train_every_task(tmp_path_factory.mktemp("runs"))

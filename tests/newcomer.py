@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mtsa.files import write_json
 from mtsa.machine import circumstances
-from tests.playground import ROOT, commands, own_table
+from tests.doc_commands import ROOT, commands, own_table
 
 PAGE = ROOT / "docs" / "first-model.md"
 

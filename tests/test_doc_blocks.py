@@ -19,7 +19,7 @@ from mtsa.cli import app
 from mtsa.encoders import registry
 from mtsa.tasks import registry as tasks
 from mtsa.training import start
-from tests.playground import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
+from tests.doc_commands import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from mtsa import masks
 from reproduce import results_page as results
 
 ROOT = Path(__file__).parent.parent
-DRAWN = re.findall(r"<!-- drawn: (.+?) -->\n```\n(.+?)\n```", (ROOT / "docs" / "masks.md").read_text(), re.S)
+MASKS = (ROOT / "docs" / "masks.md").read_text()
+DRAWN = re.findall(r"<!-- drawn: (.+?) -->\n```\n(.+?)\n```", MASKS, re.S)
 
 
 @pytest.mark.parametrize(("rule", "picture"), DRAWN, ids=[rule for rule, _ in DRAWN])
@@ -20,21 +21,15 @@ def test_the_masks_are_drawn_as_they_are(rule, picture):
     assert eval(rule, vars(masks)).draw(5) == picture
 
 
-def test_all_masks_of_the_page_were_found():
-    assert len(DRAWN) == 6
-
-
-def test_the_readme_opens_with_the_two_commands():
-    top = (ROOT / "README.md").read_text().splitlines()[:20]
-    assert any(line.startswith("make demo") for line in top)
-    assert any(line.startswith("make test") for line in top)
+def test_every_drawing_of_a_mask_is_compared():
+    assert len(DRAWN) == MASKS.count("<!-- drawn:") > 0
 
 
 def test_the_ratios_of_the_readme_are_those_of_the_record():
     text = (ROOT / "README.md").read_text()
     record = json.loads((ROOT / re.search(r"<!-- bench: (.+?) -->", text)[1]).read_text())
     shown = re.findall(r"\| (\d+)/(\d+) \| (\d+) x (\d+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \|", text)
-    assert len(shown) == 8
+    assert shown
     for width, heads, batch, length, mode, *ratios in shown:
         shape = {"width": int(width), "heads": int(heads), "batch": int(batch), "length": int(length), "mode": mode}
         for name, ratio in zip(("paper", "released"), ratios, strict=True):
@@ -90,11 +85,12 @@ def test_every_key_of_a_recipe_is_explained_with_its_default():
             for key in dataclasses.fields(value):
                 line = next((line for line in page.splitlines() if f"`{section.name}.{key.name}`" in line), None)
                 assert line is not None, f"{section.name}.{key.name}"
-                if isinstance(key.default, tuple):
-                    assert f"`{toml_value(key.default)}`" in line, line
-                    continue
-                short = f"{key.default:.0e}".replace("e-0", "e-") if isinstance(key.default, float) else ""
-                assert f"`{toml_value(key.default)}`" in line or f"`{short}`" in line, line
+                quoted = re.findall(r"`([^`]*)`", line)
+                if isinstance(key.default, float):
+                    numbers = [float(text) for text in quoted if re.fullmatch(r"[\d.]+(e-?\d+)?", text)]
+                    assert key.default in numbers, line
+                else:
+                    assert toml_value(key.default) in quoted, line
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -108,6 +104,7 @@ def test_every_command_and_option_in_the_documents_exists(page):
 
     root = typer.main.get_command(app)
     found = re.findall(r"(?:^|`|-m )mtsa ([a-z]+[^`\n#]*)", page.read_text(), re.M)
+    assert found or page.name not in ("README.md", "workbench.md")  # pages that must have some
     for text in found:
         words = text.replace("[", " ").replace("]", " ").split()
         command = root
@@ -120,9 +117,15 @@ def test_every_command_and_option_in_the_documents_exists(page):
 
 
 def test_links_between_the_documents_hold():
+    checked = 0
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            target = link.split("#")[0]
+            if "://" in link or link.startswith("mailto:") or not target:
+                continue
+            assert (page.parent / target).exists(), f"{page.name}: {link}"
+            checked += 1
+    assert checked
 
 
 def test_the_results_page_is_what_the_records_make(tmp_path):

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests import cases, oracle
+from tests import attention_cases as cases
+from tests import oracle
 
 
 @pytest.mark.parametrize("pairwise", cases.PAIRWISE)

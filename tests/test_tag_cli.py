@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from mtsa.cli import app
 from mtsa.corpora import corpus_files
 from mtsa.data.props import read_props
-from tests.training.test_tagging import SMALL, tagged
+from tests.sample_data import TAGGER, tagged
 
 runner = CliRunner()
-FAST = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+FAST = [part for key, value in TAGGER.items() for part in ("--set", f"{key}={value}")]
 SENTENCE = "The committee approved the plan after a long debate ."
 
 

@@ -20,7 +20,7 @@ import mtsa
 from mtsa.cli import app
 from mtsa.tasks import registry
 from mtsa.training import checkpoints
-from tests.workbench import FILLERS
+from tests.sample_data import FILLERS
 
 SOURCE = Path(mtsa.__file__).parent
 ROOT = Path(__file__).parent.parent
@@ -285,7 +285,7 @@ def test_a_task_of_a_user_resumes_after_a_kill(place):
     long = (*QUICK, "--set", "training.epochs=40", "--set", "training.eval_steps=20")
     arguments = ("train", "--task", "rating", "--train", "train.txt", "--dev", "dev.txt", *long)
     call(*arguments, "--out", "whole")
-    slowly = process(*arguments, "--out", "killed", module="tests.training.slowly")
+    slowly = process(*arguments, "--out", "killed", module="tests.training.slow_training")
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
     end = time.monotonic() + 120
     while first.poll() is None and not checkpoints.checkpoints(place / "killed" / "checkpoints"):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtsa.cli import app
 from mtsa.encoders import encoder_names
-from tests.workbench import sentences, write_csv
+from tests.sample_data import sentences, write_csv
 
 runner = CliRunner()
 FAST = (

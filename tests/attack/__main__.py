@@ -10,7 +10,7 @@ from mtsa.machine import circumstances
 from tests.attack.inputs import attack, readers_of
 from tests.attack.kills import WORKS, survive
 from tests.attack.models import attack_folder, attack_server
-from tests.runs import train_all
+from tests.trained_models import train_every_task
 
 
 def main():
@@ -38,7 +38,7 @@ def main():
             inputs.append({"name": reader.name, **attack(reader, folder / "files", asked.inputs, asked.seed)})
             print(inputs[-1], flush=True)
         (folder / "runs").mkdir()
-        runs = train_all(folder / "runs")
+        runs = train_every_task(folder / "runs")
         for task, predictor in runs.items():
             found = attack_folder(task, predictor.run.folder, folder / f"damaged-{task}", asked.inputs, asked.seed)
             inputs.append({"name": f"run folder: {task}", **found})

@@ -32,8 +32,8 @@ from mtsa.data.examples import Example
 from mtsa.data.sharding import deal, open_shards
 from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.run import run_recipe
-from tests.training import pretraining
-from tests.workbench import glove, sentences, small_recipe, write_csv
+from tests.sample_data import glove, sentences, small_recipe, write_csv
+from tests.training import pretrain_tiny
 
 PROCESSES = multiprocessing.get_context("fork")
 
@@ -163,7 +163,7 @@ def gpt(folder: Path) -> Work:
 
     def run(own):
         if not done(own):
-            pretraining.run(own / "gpt", shared=False, save_every=1)
+            pretrain_tiny.run(own / "gpt", shared=False, save_every=1)
 
     return Work("pretraining", run, done, lambda own: (own / "gpt" / "model.safetensors").read_bytes(), 1.5)
 

@@ -26,7 +26,7 @@ NAMES = [
 
 
 def test_all_readers_are_attacked(known):
-    assert list(known) == NAMES
+    assert set(known) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

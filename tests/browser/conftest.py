@@ -38,8 +38,8 @@ def address(runs, second_run):
 @pytest.fixture(scope="session")
 def second_run(runs, tmp_path_factory):
     import mtsa
-    from tests.runs import QUICK
-    from tests.workbench import sentences, write_csv
+    from tests.sample_data import sentences, write_csv
+    from tests.trained_models import QUICK
 
     folder = tmp_path_factory.mktemp("second")
     return mtsa.train(

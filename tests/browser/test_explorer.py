@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.trained_models import CLAUSES, attention_maps
+
 pytestmark = pytest.mark.slow
 
 
@@ -199,7 +201,7 @@ def test_pairs(page):
     assert page.locator(".said").inner_text() in ("entailment", "neutral", "contradiction")
     page.locator("#pair").fill(" ")
     page.get_by_role("button", name="Ask").click()
-    assert page.get_by_role("alert").inner_text() == "Type the second sentence too."
+    assert "second sentence" in page.get_by_role("alert").inner_text()
 
 
 @pytest.mark.parametrize("name", ["t", "r", "tr"])
@@ -213,7 +215,9 @@ def test_other_tasks(page, name):
         assert page.locator(".tagged > span").count() == len(page.locator("#text").input_value().split())
         page.locator("select", has_text="1 of 2").select_option(label="1 of 2")
         assert page.locator("figure").count() >= 3
-    if name == "r" and shown.locator(".frame").count() > 1:
+    if name == "r":
+        ask(page, CLAUSES)
+        shown.locator(".frame").nth(1).wait_for()
         shown.locator(".frame button").nth(1).click()
         assert shown.locator(".frame button").all_inner_texts()[:2] == ["Show where it looks", "Shown below"]
 
@@ -221,7 +225,7 @@ def test_other_tasks(page, name):
 def test_bad_input_gets_a_sentence(page):
     page.locator("#text").fill("   ")
     page.get_by_role("button", name="Ask").click()
-    assert page.get_by_role("alert").inner_text() == "Type a sentence first."
+    assert "sentence" in page.get_by_role("alert").inner_text()
     page.locator("#text").fill("red " * 3000)
     with page.expect_response("**/api/predict"):
         page.get_by_role("button", name="Ask").click()
@@ -265,9 +269,8 @@ def test_a_long_sentence_stays_readable(page):
 
 def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
     from mtsa.inference.page import write_page
-    from tests.runs import look
 
-    found = look(runs["classification"], "there is a small red apple here")
+    found = attention_maps(runs["classification"], "there is a small red apple here")
     write_page(found, tmp_path / "look.html")
     context = chromium.new_context(offline=True)
     opened, told = context.new_page(), []

@@ -27,11 +27,13 @@ def test_a_good_file(tmp_path):
 
 def test_oddities_are_told_with_their_lines(tmp_path):
     found = report(tmp_path, "text,label\na,x\na,x\na,y\n,x\nb,y\n" + "w " * 600 + ",y\n")
-    odd = "\n".join(found.odd)
-    assert "1 row with an empty text, which training leaves out: line 5" in odd
-    assert "1 text there before with the same label: lines 2 and 3" in odd
-    assert "1 text there before with another label: lines 2 and 4" in odd
-    assert "1 texts have more than 512 words" in odd
+    for words in (
+        ("empty text", "line 5"),
+        ("same label", "lines 2 and 3"),
+        ("another label", "lines 2 and 4"),
+        ("more than 512 words",),
+    ):
+        assert any(all(word in remark for word in words) for remark in found.odd), words
     assert found.wrong == []
 
 
@@ -39,9 +41,9 @@ def test_what_is_wrong_is_said_with_what_was_read_before(tmp_path):
     found = report(tmp_path, "text,label\na,x\nb,y,z\n")
     assert found.rows == 1
     assert "line 3: 3 fields" in found.wrong[0]
-    assert report(tmp_path, "text,label\na,x\nb,x\n").wrong == [
-        'all rows have the label "x"; a classifier needs at least two classes'
-    ]
+    (wrong,) = report(tmp_path, "text,label\na,x\nb,x\n").wrong
+    assert 'label "x"' in wrong
+    assert "two classes" in wrong
     assert "holds no examples" in report(tmp_path, "text,label\n").wrong[0]
 
 
@@ -61,13 +63,15 @@ def test_parallel_text(tmp_path):
     found = parallel_report(tmp_path, f"a dog\n\nOK\na dog\n{long}\n", "ein Hund\nleer\nOK\nein Hund\nkurz\n")
     assert not found.wrong
     assert found.sentences == 4
-    assert found.told[0] == "words in a line of a.en: median 2, longest 9"
-    assert found.odd == [
-        "1 lines empty on a side, which training leaves out: line 2",
-        "1 lines that are the same in both files: line 3",
-        "1 lines with 3 times as many words as the other side; is it the same text? line 5",
-        "1 sentences that were there before: line 4",
-    ]
+    assert all(word in found.told[0] for word in ("a.en", "median 2", "longest 9"))
+    for words in (
+        ("empty", "line 2"),
+        ("same in both files", "line 3"),
+        ("3 times as many words", "line 5"),
+        ("before", "line 4"),
+    ):
+        assert any(all(word in remark for word in words) for remark in found.odd), words
+    assert len(found.odd) == 4
     assert parallel_report(tmp_path, "a dog\n", "ein Hund\n").odd == []
     (told,) = parallel_report(tmp_path, "a\nb\n", "c\n").wrong
     assert "ends after line 1" in told
@@ -90,6 +94,5 @@ def test_pairs_that_are_one_text_or_turned_round(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,pair,label\na b,c d,yes\nc d,a b,no\ne f,e f,no\na b,c d,yes\n")
     odd = check(path, Layout(pair_column="pair"), paired=True).odd
-    assert "1 pair of the same text twice: line 4" in odd
-    assert "1 pair there before with the texts the other way round: line 3" in odd
-    assert "1 text there before with the same label: lines 2 and 5" in odd
+    for words in (("same text twice", "line 4"), ("other way round", "line 3"), ("same label", "lines 2 and 5")):
+        assert any(all(word in remark for word in words) for remark in odd), words

@@ -42,7 +42,8 @@ def test_official_files_leave_out_what_annotators_did_not_agree_on(write, tmp_pa
         ("A man sleeps.", f"{quote}A person rests.", "entailment", "1e"),
         ("A dog runs.", f"{quote}A cat runs.", "contradiction", "2c"),
     ]
-    assert found.remarks() == ["snli_1.0_dev.txt: 1 row has no label that the annotators agree on (-) and is left out"]
+    (remark,) = found.remarks()
+    assert all(word in remark for word in ("snli_1.0_dev.txt", "1 row", "no label", "annotators"))
 
 
 def test_a_pair_task_without_columns_means_the_official_layout(tmp_path):
@@ -75,7 +76,8 @@ def test_users_tables_and_an_empty_side(tmp_path):
     layout = {"text_column": "q", "pair_column": "a", "label_column": "score"}
     found = readers.read(path, Layout(**layout), number=True, paired=True)
     assert [(e.text, e.pair, e.label) for e in found] == [("one, two", "three", 0.5)]
-    assert found.remarks() == ["mine.csv: 1 row has an empty text and is left out (line 3)"]
+    (remark,) = found.remarks()
+    assert all(word in remark for word in ("mine.csv", "1 row", "empty text", "line 3"))
     with pytest.raises(InputError, match='no column "b"'):
         read(path, text_column="q", pair_column="b", label_column="score")
 

@@ -94,7 +94,9 @@ def test_check_of_tagged_sentences(tmp_path):
     assert "odd: 2 x span that goes on (I-) without a beginning" in lines
     assert "1 sentences that were there before: line 4" in lines
     wrong = check_tagged(file(tmp_path, "a X\nb X\n"), Layout())
-    assert wrong.wrong == ['all words have the tag "X"; a tagger needs at least two']
+    (told,) = wrong.wrong
+    assert 'tag "X"' in told
+    assert "at least two" in told
     assert "line 1" in check_tagged(file(tmp_path, "a\n"), Layout()).wrong[0]
     assert "6 tags" not in lines
 
@@ -122,9 +124,8 @@ def test_check_of_roles(tmp_path):
     (tmp_path / "a.words").unlink()
     assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).wrong[0]
     (tmp_path / "b.words").write_text("no\n")
-    assert check_roles(file(tmp_path, "-\n", "b.props"), Layout()).wrong == [
-        "no sentence has a predicate; there is nothing to learn"
-    ]
+    (told,) = check_roles(file(tmp_path, "-\n", "b.props"), Layout()).wrong
+    assert "no sentence has a predicate" in told
 
 
 def test_text_is_split_where_the_vocabulary_does_not_know_the_piece():

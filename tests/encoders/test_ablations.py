@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtsa.encoders import build_encoder
-from tests.encoders.test_encoders import WIDTH, batch, made
+from tests.encoders.small_encoders import WIDTH, batch, made
 
 
 def full_form(encoder, whole):

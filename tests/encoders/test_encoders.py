@@ -8,48 +8,13 @@ from mtsa.encoders.biblosa import block_length
 from mtsa.encoders.multihead import sinusoid
 from mtsa.encoders.registry import register
 from mtsa.masks import NoSelf, Window
+from tests.encoders.small_encoders import SMALL, WIDTH, batch, made
 
-SMALL = {
-    "mtsa": {"head_dim": 5},
-    "stacked_mtsa": {"width": 12, "heads": 2, "hidden": 17},
-    "stacked_multihead": {"width": 12, "heads": 2, "hidden": 17},
-    "stacked_bilstm": {"width": 12, "hidden": 17},
-    "stacked_multi_cnn": {"width": 12, "hidden": 17, "channels": 5},
-    "bilstm": {"width": 5},
-    "bigru": {"width": 5},
-    "multi_cnn": {"channels": 5},
-    "hierarchical_cnn": {"channels": 5},
-    "multihead": {"heads": 3, "head_dim": 5},
-    "disa": {"width": 5},
-    "biblosa": {"width": 5, "block": 3},
-    "mtsa_no_masks": {"head_dim": 5},
-    "mtsa_no_token2token": {"head_dim": 5},
-    "mtsa_no_source2token": {"head_dim": 5},
-    "mtsa_none": {"width": 11},
-}
-WIDTH = 7
 CASES = [
     *(pytest.param(name, SMALL.get(name, {}), id=name) for name in encoder_names()),
     pytest.param("mtsa", {"form": "paper", "head_dim": 5}, id="mtsa-paper"),
 ]
 every = pytest.mark.parametrize(("name", "options"), CASES)
-
-
-def made(name, options):
-    torch.manual_seed(3)
-    return build_encoder(name, WIDTH, **options).eval()
-
-
-def batch(*lengths, padded=None, seed=5):
-    """Random sentences; padding filled with what must never be read."""
-    longest = padded or max(lengths)
-    generator = torch.Generator().manual_seed(seed)
-    rows = [torch.randn(length, WIDTH, generator=generator) for length in lengths]
-    x = torch.full((len(lengths), longest, WIDTH), float("nan"))
-    keep = torch.zeros(len(lengths), longest, dtype=torch.bool)
-    for number, row in enumerate(rows):
-        x[number, : len(row)], keep[number, : len(row)] = row, True
-    return x, keep
 
 
 @every

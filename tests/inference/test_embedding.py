@@ -11,8 +11,7 @@ from mtsa.cli import app
 from mtsa.errors import InputError
 from mtsa.inference.vector_files import vector_file
 from mtsa.training.run import run_recipe
-from tests.training.test_pairs import pairs, recipe_for, write
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import pair_recipe, pairs, sentences, small_recipe, write_csv, write_pairs
 
 TEXTS = ["the red there", "", "plum", "a very old pear was here", "the the the"]
 
@@ -23,7 +22,7 @@ def predictor(request, tmp_path_factory):
     if request.param == "single":
         recipe = small_recipe(write_csv(folder / "train.csv", sentences(60)), epochs=1)
     else:
-        recipe = recipe_for(write(folder / "train.jsonl", pairs(60)), epochs=1)
+        recipe = pair_recipe(write_pairs(folder / "train.jsonl", pairs(60)), epochs=1)
     run_recipe(recipe, folder / "run")
     return mtsa.load(folder / "run")
 

@@ -90,21 +90,30 @@ def test_neutral_scores_change_nothing(kind, source):
 
 
 @every
-def test_scores_and_masks_reach_the_output_and_padding_does_not(kind):
+def test_source_scores_and_masks_change_the_output(kind):
     plain = replace_self_attention(made(kind))(**inputs(kind)).logits
     model = stir(replace_self_attention(made(kind)))
     assert (model(**inputs(kind)).logits - plain).abs().max() > 1e-6
-    masked = stir(replace_self_attention(made(kind), masks="halves", pairwise="logsigmoid"))
+    masked = replace_self_attention(made(kind), masks="halves")
+    assert (masked(**inputs(kind)).logits - plain).abs().max() > 1e-6
+
+
+@every
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_values_at_padded_positions_do_not_affect_the_output(kind, implementation):
+    model = made(kind)
+    model.set_attn_implementation(implementation)
+    model = stir(replace_self_attention(model, masks="halves", pairwise="logsigmoid"))
     given = inputs(kind)
-    out = masked(**given)
-    hidden = out.logits if "decoder_input_ids" in given else None
-    changed = dict(given, input_ids=given["input_ids"].masked_fill(given["attention_mask"] == 0, 7))
-    again = masked(**changed)
-    if hidden is not None:
-        torch.testing.assert_close(again.logits, hidden)
-    elif out.logits.dim() == 3:
-        real = given["attention_mask"].bool()
-        torch.testing.assert_close(again.logits[real], out.logits[real])
+    real = given["attention_mask"].bool()
+    other = dict(given, input_ids=torch.where(real, given["input_ids"], 4 + (given["input_ids"] + 11) % 46))
+    assert (other["input_ids"] != given["input_ids"]).equal(~real)
+    out, again = model(**given).logits, model(**other).logits
+    if out.shape[:2] == real.shape and "decoder_input_ids" not in given:  # a row of logits for each token
+        out, again = out[real], again[real]
+    torch.testing.assert_close(again, out)
+    seen = model(**dict(given, attention_mask=torch.ones_like(given["attention_mask"]))).logits
+    assert (seen - model(**given).logits).abs().max() > 1e-6  # without the mask they would
 
 
 @every
@@ -247,7 +256,8 @@ def test_attention_maps_come_out(kind):
     masked = made(kind)
     masked.set_attn_implementation("eager")
     maps = getattr(replace_self_attention(masked, masks="halves")(**given, output_attentions=True), name)[0]
-    assert (maps[2, 0].tril() == 0).all() or (maps[2, 0].triu() == 0).all()
+    assert (maps[2, 0].triu() == 0).all()  # the first half of the heads: forward
+    assert (maps[2, -1].tril() == 0).all()  # the second: backward
     assert math.isclose(maps[2].sum().item(), 4 * 8, rel_tol=1e-5)  # a row without keys sums to 0
 
 
@@ -283,25 +293,30 @@ def test_training_moves_the_scores():
     assert model.bert.encoder.layer[1].attention.self.source.score.weight.grad.abs().sum() > 0
 
 
-def test_greedy_is_a_beam_of_one_and_the_cache_changes_nothing():
+def test_generation_with_and_without_a_cache_takes_the_likeliest_tokens():
     model = stir(replace_self_attention(made("m2m_100"), masks="halves"))
     given = {name: value for name, value in inputs("m2m_100").items() if name != "decoder_input_ids"}
+    model.generation_config.eos_token_id = None  # always eight tokens
     answers = [
         model.generate(**given, max_new_tokens=8, do_sample=False, num_beams=1, use_cache=cache) for cache in (True, False)
     ]
     assert torch.equal(*answers)
+    answer = torch.full((3, 1), model.config.decoder_start_token_id)
+    for _ in range(8):
+        likeliest = model(**given, decoder_input_ids=answer).logits[:, -1].argmax(-1, keepdim=True)
+        answer = torch.cat([answer, likeliest], 1)
+    assert torch.equal(answers[0], answer)
 
 
-_GPT = transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2)
 SLIPS = {
     "not supported": (
         lambda: transformers.GPT2Model(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2)),
         {},
-        '"gpt2" cannot',
+        '"gpt2" cannot be swapped',
     ),
     "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be swapped; supported are bert'),
     "twice": (lambda: replace_self_attention(made("bert")), {}, "is swapped already"),
-    "masks": (lambda: made("bert"), {"masks": "forward*3"}, "4"),
+    "masks": (lambda: made("bert"), {"masks": "forward*3"}, "3 heads, but there are 4"),
     "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
     "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
     "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),

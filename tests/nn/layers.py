@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -66,6 +67,24 @@ def by_definition(layer: mtsa.MultiMaskAttention, x: Tensor, keep: Tensor | None
     heads = oracle.dense(q, k, v, s, pairwise=layer.score_activation, **arrays)
     out = layer.combine(heads, v)
     return out if keep is None else out * keep[:, :, None]
+
+
+def weights_by_definition(
+    q: Tensor, k: Tensor, s: Tensor, rules: Sequence[oracle.Rule], keep: Tensor | None, score_activation: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """token2token [B, H, N, M], source2token [B, H, M, D] and the whole tensor [B, H, N, M, D], without the package."""
+    B, _, N, _ = q.shape
+    M = k.shape[2]
+    allowed, bias = oracle.allowed_array(rules, N, M, keep, B), oracle.bias_array(rules, N, M)
+
+    def shares(scores: Tensor) -> Tensor:
+        weights = oracle.weights(oracle.exponents(q, k, scores, allowed, bias, score_activation, None))
+        total = weights.sum(3, keepdim=True)
+        return weights / torch.where(total == 0, 1.0, total)
+
+    real = torch.ones(B, M, dtype=torch.bool) if keep is None else keep
+    source = torch.softmax(s.masked_fill(~real[:, None, :, None], -torch.inf), 2).nan_to_num(0.0)  # NaN where all is padding
+    return shares(torch.zeros_like(s[..., :1]))[..., 0], source, shares(s)
 
 
 def results(layer: mtsa.MultiMaskAttention, x: Tensor, call: Any) -> dict[str, Tensor]:

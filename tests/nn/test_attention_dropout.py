@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 
 KEYS, RATE = 64, 0.36  # each factor is kept with probability 0.8
 

@@ -4,18 +4,14 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 from tests.nn.layers import FORMS, assert_same, make_input, make_layer, results
 
 # The compiler itself looks at .grad of whatever enters a part of a function that it compiles by itself.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.usefixtures("fresh_compiler"),
+]
 
 
 def trap(pairwise, length):

@@ -15,13 +15,7 @@ from mtsa.interop import as_multihead_attention
 from mtsa.masks import Forward, Full, Mask, Window
 
 FORMS = ("paper", "released")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 @pytest.fixture

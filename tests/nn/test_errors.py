@@ -8,7 +8,7 @@ import torch
 
 import mtsa
 from mtsa import masks
-from tests import cases
+from tests import attention_cases as cases
 
 B, H, N, M, I, D = 2, 3, 5, 7, 11, 13
 

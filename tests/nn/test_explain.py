@@ -5,7 +5,7 @@ import torch
 
 import mtsa
 from tests import oracle
-from tests.nn.layers import FORMS, VARIANTS, make_input, make_layer
+from tests.nn.layers import FORMS, HEAD_RULES, VARIANTS, make_input, make_layer, weights_by_definition
 
 RULES = (oracle.FORWARD, oracle.BACKWARD)
 
@@ -36,42 +36,30 @@ def test_the_output_is_that_of_a_plain_call_at_every_size(form, batch, length):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_token_weights_sum_to_one_over_allowed_keys_and_to_zero_in_empty_rows(form):
-    layer, (x, keep) = make_layer(form), make_input()
-    weights = layer.explain(x, keep).token2token
-    allowed = oracle.allowed_array(RULES, 7, 7, keep, 3)
-    assert weights.shape == (3, 2, 7, 7)
-    assert (weights[~allowed] == 0).all()
-    torch.testing.assert_close(weights.sum(3), allowed.any(3).double(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_source_weights_sum_to_one_over_real_keys_for_each_feature(form):
-    layer, (x, keep) = make_layer(form), make_input()
-    weights = layer.explain(x, keep).source2token
-    assert weights.shape == (3, 2, 7, 7)
-    assert (weights.movedim(1, 2)[~keep] == 0).all()
-    expected = keep.any(1).double()[:, None, None].expand(3, 2, 7)
-    torch.testing.assert_close(weights.sum(2), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("padded", [False, True])
-def test_the_whole_tensor_holds_the_weights_of_the_definition(form, padded):
-    layer, (x, keep) = make_layer(form), make_input()
+@pytest.mark.parametrize("variant", ["default", "identity scores", "log-sigmoid source", "other masks", "biased mask"])
+def test_weights_are_those_of_the_definition(form, variant, padded):
+    layer, (x, keep) = make_layer(form, variant), make_input()
     keep = keep if padded else None
     found = layer.explain(x, keep, tensor=True)
     q, k, v, s = layer.project(x if keep is None else x * keep[:, :, None])
-    allowed = oracle.allowed_array(RULES, 7, 7, keep, 3)
-    exponent = oracle.exponents(q, k, s, allowed, oracle.bias_array(RULES, 7, 7), "logsigmoid", None)
-    weights = oracle.weights(exponent)
-    total = weights.sum(3, keepdim=True)
-    expected = weights / torch.where(total == 0, 1.0, total)
-    torch.testing.assert_close(found.tensor, expected, rtol=1e-11, atol=1e-12)
-    heads = (found.tensor * v[:, :, None]).sum(3)
-    combined = layer.combine(heads, v)
+    rules = HEAD_RULES.get(variant, RULES)
+    token2token, source2token, tensor = weights_by_definition(q, k, s, rules, keep, layer.score_activation)
+    torch.testing.assert_close(found.token2token, token2token, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(found.source2token, source2token, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(found.tensor, tensor, rtol=1e-11, atol=1e-12)
+    combined = layer.combine((found.tensor * v[:, :, None]).sum(3), v)
     combined = combined if keep is None else combined * keep[:, :, None]
     torch.testing.assert_close(found.output, combined, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_weights_of_forbidden_keys_are_exactly_zero(form):
+    layer, (x, keep) = make_layer(form), make_input()
+    found = layer.explain(x, keep)
+    allowed = oracle.allowed_array(RULES, 7, 7, keep, 3)
+    assert (found.token2token[~allowed] == 0).all()
+    assert (found.source2token.movedim(1, 2)[~keep] == 0).all()
 
 
 @pytest.mark.parametrize("form", FORMS)

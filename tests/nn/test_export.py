@@ -6,7 +6,7 @@ from torch import nn
 from torch.export import Dim, export
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 from tests.nn.layers import FORMS, make_input, make_layer
 
 SIZES = [(2, 2), (1, 5), (3, 11), (5, 13), (2, 131)]

@@ -6,7 +6,7 @@ from torch import nn
 
 import mtsa
 from mtsa.nn.kernels import cpu
-from tests import cases
+from tests import attention_cases as cases
 
 CHECKED = cases.PAIRWISE_OF_FLOAT64
 

@@ -21,6 +21,50 @@ def test_the_layer_is_the_definition_between_project_and_combine(form, variant, 
     assert (found["x"][~keep] == 0).all()
 
 
+def heads_of(x, weight, bias=None):
+    """x [B, N, E] times a weight [H * D, E], split into heads: [B, H, N, D]."""
+    out = x @ weight.T
+    out = out if bias is None else out + bias
+    return out.unflatten(-1, (2, -1)).transpose(1, 2)
+
+
+def per_head(x, layer):
+    """x [B, H, N, D] times the matrix [D, O] of its head, plus the bias of the head if there is one."""
+    out = torch.einsum("bhnd,hdo->bhno", x, layer.weight)
+    return out if layer.bias is None else out + layer.bias.reshape(2, 1, -1)
+
+
+@pytest.mark.parametrize("variant", ["default", "tanh", "log-sigmoid source", "wide heads", "wide scores"])
+def test_projections_of_the_paper_form_are_those_of_algorithm_1(variant):
+    layer, (x, _) = make_layer("paper", variant, bias=True), make_input()
+    q, k, v, s = layer.project(x)
+    act = torch.tanh if variant == "tanh" else torch.relu
+    torch.testing.assert_close(q, heads_of(x, layer.query.weight, layer.query.bias))
+    torch.testing.assert_close(k, heads_of(x, layer.key.weight, layer.key.bias))
+    torch.testing.assert_close(v, heads_of(x, layer.value.weight, layer.value.bias))
+    scores = per_head(act(per_head(k, layer.source_hidden)), layer.source_score)
+    torch.testing.assert_close(s, torch.nn.functional.logsigmoid(scores) if variant == "log-sigmoid source" else scores)
+    joined = torch.cat([v[:, 0], v[:, 1]], -1) @ layer.output.weight.T + layer.output.bias
+    torch.testing.assert_close(layer.combine(v, v), joined)
+
+
+@pytest.mark.parametrize("variant", ["default", "tanh", "log-sigmoid source", "wide heads", "wide scores"])
+def test_projections_of_the_released_form_are_those_of_the_authors(variant):
+    layer, (x, _) = make_layer("released", variant), make_input()
+    q, k, v, s = layer.project(x)
+    act = torch.tanh if variant == "tanh" else torch.relu
+    values = act(heads_of(x, layer.value.weight, layer.value.bias))
+    torch.testing.assert_close(v, values)
+    torch.testing.assert_close(q, per_head(values, layer.query))
+    torch.testing.assert_close(k, per_head(values, layer.key))
+    scores = per_head(act(per_head(values, layer.source_hidden)), layer.source_score)
+    torch.testing.assert_close(s, torch.nn.functional.logsigmoid(scores) if variant == "log-sigmoid source" else scores)
+    heads = torch.randn(v.shape, dtype=v.dtype)
+    gate = torch.sigmoid(per_head(torch.cat([values, heads], -1), layer.gate))
+    mixed = gate * values + (1 - gate) * heads
+    torch.testing.assert_close(layer.combine(heads, v), torch.cat([mixed[:, 0], mixed[:, 1]], -1))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_biases_of_the_paper_form_are_used_and_trained(backend):
     layer, (x, keep) = make_layer("paper", bias=True), make_input()

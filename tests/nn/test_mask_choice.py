@@ -6,7 +6,7 @@ import torch
 import mtsa
 from mtsa.masks import Backward, Distance, Forward, Full, NoSelf, Window
 from mtsa.nn.mask_specs import parse, per_head, rules_for
-from tests import cases
+from tests import attention_cases as cases
 
 
 @pytest.mark.parametrize(

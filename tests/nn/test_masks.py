@@ -9,7 +9,8 @@ import torch
 from mtsa import MultiMaskAttention, masks
 from mtsa.nn.intervals import Block
 from mtsa.nn.mask_specs import HeadMasks
-from tests import cases, oracle
+from tests import attention_cases as cases
+from tests import oracle
 
 SIZE = 6
 SPANS = [(first, last) for first in range(SIZE) for last in range(first + 1, SIZE + 1)]

@@ -6,7 +6,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import mtsa
-from tests import cases
+from mtsa.bench import memory
+from tests import attention_cases as cases
 
 
 class Largest(TorchDispatchMode):
@@ -62,6 +63,15 @@ def test_the_measure_sees_the_square_of_the_reference():
     short, long = (largest_tensor(attention_step("reference", length, "identity")) for length in (128, 256))
     assert short >= 128 * 128
     assert long >= 3.9 * short
+
+
+@pytest.mark.slow
+def test_the_native_kernel_itself_needs_no_square():
+    """Memory that the kernel allocates is no tensor of torch: the peak of a process that makes one step."""
+    native = memory.peak_extra("paper", (1, 8192, 16), 4, timeout=120)
+    assert native["step_bytes"] < 8192 * 8192 * 4 / 2
+    plain = memory.peak_extra("paper/factored", (1, 2048, 16), 4, timeout=120)
+    assert plain["step_bytes"] > 4 * 2048 * 2048 * 4  # the measure sees a square of each head
 
 
 @pytest.mark.parametrize("form", ["paper", "released"])

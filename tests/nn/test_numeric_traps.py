@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
-from tests.cases import Case
+from tests import attention_cases as cases
+from tests.attention_cases import Case
 
 SERVED = cases.BACKEND_PAIRWISE
 FACTORED = [pair for pair in SERVED if pair[0] in cases.FACTORED]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 
 HALF = (torch.float16, torch.bfloat16)
 NAMES = ("forward", "backward", "forward & distance(0.5)")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mtsa
-from tests import cases
+from tests import attention_cases as cases
 
 MIXED = ("forward", "backward", "window(3) & noself", "full", "forward & distance(0.5)")
 LIGHT = ("forward", "window(2)", "forward & distance(0.5)")

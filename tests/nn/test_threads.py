@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from tests import cases
+from tests import attention_cases as cases
 from tests.nn.layers import FORMS, make_input, make_layer, results
 
 NAMES = ("forward", "backward", "forward & distance(0.5)")

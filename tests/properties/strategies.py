@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from hypothesis import strategies as st
 
-from tests import cases
-from tests.cases import Case
+from tests import attention_cases as cases
+from tests.attention_cases import Case
 
 QUERIES = (0, 1, 2, 3, 5, 7, 11, 13)
 KEYS = (0, 1, 2, 3, 5, 7, 11, 13)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
-from tests import cases
+from tests import attention_cases as cases
 from tests.properties.strategies import problems
 
 

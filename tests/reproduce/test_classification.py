@@ -19,7 +19,7 @@ from mtsa.baselines import BASELINES, run_baseline
 from mtsa.errors import InputError
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.split import repeated
-from tests.workbench import COLOURS, FRUITS, glove, sentences
+from tests.sample_data import COLOURS, FRUITS, glove, sentences
 
 TREE = "({label} (2 {first}) ({label} {second}))"
 KINDS = {"colour": "ENTY", "fruit": "LOC"}

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.training.pretrain import Setting, pretrain
+from tests.sample_data import glove
 from tests.training.test_pairs import pairs
-from tests.workbench import glove
 
 KINDS = {"same": "entailment", "other": "neutral"}
 

@@ -1,24 +1,28 @@
 """Settings that follow from a user's data."""
 
-import pytest
-
 from mtsa.training.defaults import text_settings
 from mtsa.training.start import make
-from tests.workbench import glove, sentences, write_csv
+from tests.sample_data import glove, sentences, write_csv
+
+SIZES = (200, 2_000, 2_001, 20_000, 20_001, 200_000, 10**6)
 
 
-@pytest.mark.parametrize(
-    ("examples", "expected"),
-    [
-        (500, {"batch_size": 32, "epochs": 40, "patience": 8, "refit": True}),
-        (2_000, {"batch_size": 32, "epochs": 40, "patience": 8, "refit": True}),
-        (2_001, {"batch_size": 32, "epochs": 30, "patience": 6, "refit": True}),
-        (20_001, {"batch_size": 64, "epochs": 8, "patience": 2}),
-        (10**6, {"batch_size": 128, "epochs": 4, "patience": 2, "eval_steps": 1000}),
-    ],
-)
-def test_training_follows_from_the_size(examples, expected):
-    assert text_settings(examples, vectors=False) == {"training": expected}
+def test_larger_data_gets_larger_batches_and_fewer_epochs():
+    found = [text_settings(examples, vectors=False)["training"] for examples in SIZES]
+    batches, epochs, patience = ([one[key] for one in found] for key in ("batch_size", "epochs", "patience"))
+    assert batches == sorted(batches)
+    assert batches[-1] > batches[0]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[-1] < epochs[0]
+    assert patience == sorted(patience, reverse=True)
+    assert all(0 < few < many for few, many in zip(patience, epochs, strict=True))
+
+
+def test_small_data_is_refitted_and_large_data_is_evaluated_within_an_epoch():
+    small, large = (text_settings(examples, vectors=False)["training"] for examples in (200, 10**6))
+    assert small.get("refit", False)
+    assert not large.get("refit", False)
+    assert 0 < large["eval_steps"] < 10**6 / large["batch_size"]
 
 
 def test_vectors_learn_slowly_and_less_is_dropped(tmp_path):

@@ -2,41 +2,48 @@
 
 import json
 
+import pandas
 import pytest
 import torch
 
 import mtsa
 from mtsa.errors import InputError
-from tests.runs import QUICK
-from tests.workbench import sentences, write_csv
+from tests.sample_data import sentences, write_csv
+from tests.trained_models import QUICK
 
 ROWS = sentences(60)
-
-
-class Frame:
-    """What the code uses of a pandas DataFrame."""
-
-    columns = ("text", "label")
-
-    def to_dict(self, orient):
-        assert orient == "records"
-        return [{"text": text, "label": label} for text, label in ROWS]
+SHORT = {**QUICK, "training.epochs": 1}
 
 
 class Table:
-    """What the code uses of a datasets.Dataset."""
+    """What a datasets.Dataset offers, as far as the code uses it; the library itself is not in the lock (pyarrow is large)."""
 
-    column_names = ("text", "label")
+    column_names = ["text", "label"]  # noqa: RUF012
+
+    def __len__(self):
+        return len(ROWS)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return [row[key] for row in self]
+        text, label = ROWS[key]
+        return {"text": text, "label": label}
 
     def __iter__(self):
-        return iter([{"text": text, "label": label} for text, label in ROWS])
+        return (self[number] for number in range(len(self)))
+
+    def to_dict(self):
+        """A dict of columns; a pandas DataFrame has a method of this name with an argument."""
+        return {name: self[name] for name in self.column_names}
 
 
 GIVEN = {
     "list of tuples": ROWS,
     "list of dicts": [{"text": text, "label": label, "id": 3} for text, label in ROWS],
     "dict of columns": {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]},
-    "frame": Frame(),
+    "data frame": pandas.DataFrame(ROWS, columns=["text", "label"]),
+    "data frame with index": pandas.DataFrame(ROWS, columns=["text", "label"], index=range(100, 160)).assign(id=3),
+    "data frame with categories": pandas.DataFrame(ROWS, columns=["text", "label"]).astype({"label": "category"}),
     "dataset": Table(),
 }
 
@@ -58,6 +65,36 @@ def test_values_train_the_same_model_as_a_file(kind, from_file, tmp_path):
     texts = [text for text, _ in ROWS]
     answers = model.predict(GIVEN[kind] if kind != "list of tuples" else texts)
     assert answers == from_file.predict(texts)
+
+
+def test_labels_of_a_data_frame_are_read_by_value(tmp_path):
+    """Numbers of pandas and numpy types are read as those of a file."""
+    texts = [text for text, _ in ROWS]
+    whole = pandas.DataFrame({"text": texts, "label": [len(text) % 2 for text in texts]})
+    for name, frame in (
+        ("int", whole),
+        ("nullable", whole.astype({"label": "Int64"})),
+        ("bool", whole.astype({"label": bool})),
+    ):
+        model = mtsa.train(train=frame, out=tmp_path / name, settings=SHORT)
+        assert model.labels == (["false", "true"] if name == "bool" else ["0", "1"])
+    numbers = whole.assign(label=[float(len(text)) for text in texts])
+    model = mtsa.train(train=numbers, task="regression", out=tmp_path / "numbers", settings=SHORT)
+    assert model.evaluate(numbers).figures.count == len(ROWS)
+
+
+def test_columns_that_are_not_read_may_hold_anything(tmp_path):
+    frame = pandas.DataFrame(ROWS, columns=["text", "label"])
+    frame = frame.assign(when=pandas.Timestamp("2020-01-01"), missing=pandas.NA, object=[object() for _ in ROWS])
+    model = mtsa.train(train=frame, out=tmp_path / "run", settings=SHORT)
+    assert model.evaluate(frame).figures.count == len(model.predict(frame)) == len(ROWS)
+
+
+def test_a_column_of_a_data_frame_is_predicted(from_file):
+    frame = pandas.DataFrame(ROWS, columns=["text", "label"])
+    wanted = from_file.predict([text for text, _ in ROWS])
+    for texts in (frame["text"], frame[["text"]], frame["text"].to_numpy()):
+        assert from_file.predict(texts) == wanted
 
 
 def test_pairs_tags_and_translations(tmp_path):
@@ -98,6 +135,11 @@ BAD = {
     "no text": ([{"text": None, "label": "x"}], "train, row 1"),
     "no column": ([{"words": "a", "label": "x"}], 'no column "text"'),
     "objects": ([{"text": "a", "label": object()}], "row 1.*cannot be read as data"),
+    "frame without a text": (pandas.DataFrame({"text": ["a", None], "label": ["x", "y"]}), 'train, row 2: column "text"'),
+    "frame without a label": (pandas.DataFrame({"text": ["a", "b"], "label": ["x", None]}), "train, row 2: the label"),
+    "frame without the column": (pandas.DataFrame({"words": ["a"], "label": ["x"]}), 'no column "text"'),
+    "empty frame": (pandas.DataFrame({"text": [], "label": []}), "no examples"),
+    "series": (pandas.Series(["a", "b"]), "data is a Series; it must be a path"),
 }
 
 
@@ -109,19 +151,23 @@ def test_bad_values_are_answered_with_their_row(kind, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stopped_run_on_values_resumes_and_other_values_are_refused(tmp_path, monkeypatch):
+def test_a_stopped_run_on_values_resumes_and_other_values_are_refused(from_file, tmp_path, monkeypatch):
     from mtsa.training.loop import TrainingLoop
 
-    save = TrainingLoop.save
+    save, steps = TrainingLoop.save, []
 
     def stopping(self):
         save(self)
-        raise KeyboardInterrupt
+        steps.append(self.state.step)
+        if len(steps) == 1:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         mtsa.train(train=ROWS, out=tmp_path / "run", settings=QUICK)
-    monkeypatch.setattr(TrainingLoop, "save", save)
     with pytest.raises(InputError, match="other data"):
         mtsa.train(train=ROWS[:-1], out=tmp_path / "run", settings=QUICK)
-    mtsa.train(train=ROWS, out=tmp_path / "run", settings=QUICK)
+    model = mtsa.train(train=ROWS, out=tmp_path / "run", settings=QUICK)
+    assert steps == sorted(set(steps)), "steps were repeated"
+    for name, value in from_file.model.state_dict().items():
+        assert torch.equal(value, model.model.state_dict()[name])

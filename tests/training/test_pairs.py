@@ -2,8 +2,6 @@
 
 import csv
 import dataclasses
-import json
-import random
 
 import pytest
 import torch
@@ -19,40 +17,9 @@ from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe
 from mtsa.training.run import padding_share, run_recipe
 from mtsa.training.split import read_split
-from tests.runs import look
-from tests.workbench import COLOURS, FRUITS, logged
-
-NAMES = {True: "same", False: "other"}
-
-
-def pairs(count, seed=0):
-    """A pair is of the same kind if both sides name a colour, or both a fruit."""
-    rng = random.Random(seed)
-    found = []
-    for number in range(count):
-        kinds = [rng.choice((COLOURS, FRUITS)) for _ in range(2)]
-        sides = [" ".join(["the"] * rng.randint(0, 3) + [rng.choice(kind)] + ["there"] * rng.randint(0, 4)) for kind in kinds]
-        found.append((*sides, NAMES[kinds[0] is kinds[1]], f"p{number}"))
-    return found
-
-
-def write(path, rows):
-    keys = ("sentence1", "sentence2", "gold_label", "pairID")
-    path.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
-    return path
-
-
-def recipe_for(train, task="pair", **training):
-    options = {"batch_size": 16, "epochs": 8, "learning_rate": 0.01, "patience": 0, "weight_decay": 0.0, **training}
-    table = {
-        "task": task,
-        "data": {"train": str(train)},
-        "vectors": {"dim": 6},
-        "encoder": {"name": "mtsa", "head_dim": 5},
-        "model": {"hidden": 12, "dropout": 0.0, "highway": True},
-        "training": options,
-    }
-    return make_recipe(table, [])
+from tests.log_messages import logged
+from tests.sample_data import pair_recipe, pairs, write_pairs
+from tests.trained_models import attention_maps
 
 
 def run(recipe, folder):
@@ -63,7 +30,7 @@ def run(recipe, folder):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
-    outcome, said = run(recipe_for(write(folder / "train.jsonl", pairs(400))), folder / "run")
+    outcome, said = run(pair_recipe(write_pairs(folder / "train.jsonl", pairs(400))), folder / "run")
     return outcome, said, mtsa.load(folder / "run")
 
 
@@ -104,7 +71,7 @@ def test_transformers_gives_the_same_answers(trained):
 
 def test_evaluation_and_the_submission_file(trained, tmp_path):
     predictor = trained[2]
-    path = write(tmp_path / "test.jsonl", [*pairs(20, seed=8), ("the red", "blue there", "-", "u1")])
+    path = write_pairs(tmp_path / "test.jsonl", [*pairs(20, seed=8), ("the red", "blue there", "-", "u1")])
     score = predictor.evaluate(path)
     assert score.figures.count == 20
     out = tmp_path / "submission.csv"
@@ -118,7 +85,7 @@ def test_evaluation_and_the_submission_file(trained, tmp_path):
 
 
 def test_both_sides_can_be_looked_into(trained, tmp_path):
-    maps = look(trained[2], "the red there", "plum")
+    maps = attention_maps(trained[2], "the red there", "plum")
     assert [found.words for found in maps] == [["the", "red", "there"], ["plum"]]
     draw(maps, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -133,7 +100,7 @@ def test_what_is_no_pair_is_refused(trained, tmp_path):
     path.write_text("one\ttwo\nalone\n")
     with pytest.raises(InputError, match="line 2: expected the two texts of a pair"):
         list(predictor.predict_each(predictor.examples(path), {}))
-    unknown = write(tmp_path / "unknown.jsonl", [("a", "b", "maybe", "1")])
+    unknown = write_pairs(tmp_path / "unknown.jsonl", [("a", "b", "maybe", "1")])
     with pytest.raises(InputError, match='line 1: label "maybe" is unknown to the model, which knows other, same'):
         predictor.evaluate(unknown)
 
@@ -182,7 +149,9 @@ def test_the_embedded_pairs_train_and_single_texts_are_told_apart(tmp_path):
 
 
 def test_padding_of_pairs_counts_the_groups(tmp_path):
-    recipe = recipe_for(write(tmp_path / "t.jsonl", [("a " * 9, "b", "same", "1"), ("a " * 10, "b b", "other", "2")] * 8))
+    recipe = pair_recipe(
+        write_pairs(tmp_path / "t.jsonl", [("a " * 9, "b", "same", "1"), ("a " * 10, "b b", "other", "2")] * 8)
+    )
     part = prepare(recipe, read_split(recipe)).parts["train"]
     batches = [list(range(len(part)))]
     total = sum(len(row) for row in (*part.rows, *part.pairs))
@@ -203,7 +172,7 @@ def test_sentences_as_labels_are_noticed_though_each_stands_three_times(tmp_path
 def test_a_run_reads_its_own_layout_again(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{label}\t{first}\t{second}\n" for first, second, label, _ in pairs(60)))
-    recipe = recipe_for(path, epochs=1)
+    recipe = pair_recipe(path, epochs=1)
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, format="label_pair"))
     run(recipe, tmp_path / "run")
     predictor = mtsa.load(tmp_path / "run")
@@ -214,9 +183,9 @@ def test_a_run_reads_its_own_layout_again(tmp_path):
     assert predictor.evaluate(table, text_column="a", pair_column="b").figures.count == 1
 
 
-def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatch):
-    data = write(tmp_path / "t.jsonl", pairs(80))
-    recipe = recipe_for(data, epochs=3)
+def test_resume_of_pairs_matches_uninterrupted_run(tmp_path, monkeypatch):
+    data = write_pairs(tmp_path / "t.jsonl", pairs(80))
+    recipe = pair_recipe(data, epochs=3)
     run(recipe, tmp_path / "whole")
     save, saved = TrainingLoop.save, []
 
@@ -229,14 +198,15 @@ def test_a_stopped_run_of_pairs_goes_on_to_the_same_weights(tmp_path, monkeypatc
     monkeypatch.setattr(TrainingLoop, "save", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "again")
-    run(recipe, tmp_path / "again")
+    _, messages = run(recipe, tmp_path / "again")
+    assert f"resuming from step {saved[0]}" in messages
     whole, again = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "again"))
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
 def test_what_a_command_does_not_read_is_refused(trained, tmp_path):
     folder = str(trained[2].run.folder)
-    path = write(tmp_path / "x.jsonl", pairs(3))
+    path = write_pairs(tmp_path / "x.jsonl", pairs(3))
     for arguments in ([str(path), "--pair", "x"], ["-", "--pair", "x"]):
         result = CliRunner().invoke(app, ["predict", folder, *arguments], input="a\tb\n")
         assert result.exit_code == 2

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,24 +13,25 @@ import torch
 from safetensors.torch import load_file
 
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from tests.training import pretraining
-from tests.training.every_task import train_every
-from tests.training.test_resume import kill_after, same
-from tests.training.test_tagging import SMALL as TAGGER
-from tests.training.test_tagging import tagged
-from tests.training.test_translation import SMALL as TRANSLATOR
-from tests.training.test_translation import parallel
-from tests.workbench import glove, sentences, small_recipe, write_csv
+from tests.sample_data import TAGGER, TRANSLATOR, glove, parallel, sentences, small_recipe, tagged, write_csv
+from tests.training import pretrain_tiny
+from tests.training.processes import (
+    ONE_MACHINE,
+    TORCHRUN,
+    assert_close_weights,
+    assert_same_run,
+    kill_after,
+    run_command,
+    weights,
+)
+from tests.training.train_recipes import train_every
 
 pytestmark = pytest.mark.slow
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-ONE_MACHINE = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
 STEADY = {
     "training.epsilon": 1e-2
 }  # Adam divides by the size of a gradient: of one near 0, rounding would be all that is left
@@ -87,16 +87,6 @@ def recipes(folder):
     return folder / "recipes"
 
 
-def run(command):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for _ in range(2):  # gloo sometimes aborts while its threads end; that says nothing about the run
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=400, env=environment)
-        if done.returncode == 0 or "terminate called without an active exception" not in done.stderr:
-            break
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Folders of the runs of every task: on one process, on two with copies, on two with shares."""
@@ -104,29 +94,19 @@ def trained(tmp_path_factory):
     given = recipes(folder)
     train_every(given, "ddp", folder / "one")
     for spread in ("ddp", "fsdp"):
-        run([*ONE_MACHINE, "-m", "tests.training.every_task", str(given), spread, str(folder / spread)])
+        run_command([*ONE_MACHINE, "-m", "tests.training.train_recipes", str(given), spread, str(folder / spread)])
     return folder
-
-
-def weights(folder):
-    return open_run(folder).model.state_dict()
-
-
-def close(first, second):
-    assert first.keys() == second.keys()
-    for name in first:
-        torch.testing.assert_close(first[name], second[name], rtol=0, atol=2e-5, msg=lambda told, name=name: f"{name}: {told}")
 
 
 @pytest.mark.parametrize("spread", ["ddp", "fsdp"])
 @pytest.mark.parametrize("task", ["classification", "pair", "pair_stack", "tagging", "translation"])
 def test_two_processes_give_the_weights_of_one(trained, task, spread):
-    close(weights(trained / "one" / task), weights(trained / spread / task))
+    assert_close_weights(weights(trained / "one" / task), weights(trained / spread / task))
 
 
 def test_shares_give_the_weights_of_copies(trained):
     """The finder of predicates learns from the mean of each process's own words, so two processes are not quite one."""
-    close(weights(trained / "ddp" / "srl"), weights(trained / "fsdp" / "srl"))
+    assert_close_weights(weights(trained / "ddp" / "srl"), weights(trained / "fsdp" / "srl"))
 
 
 @pytest.mark.parametrize("task", ["classification", "pair", "tagging", "srl", "translation"])
@@ -140,7 +120,7 @@ def test_training_moves_the_weights(trained, task):
 
 def test_a_share_is_half():
     """Each of two processes holds half of every matrix, and gathers and scatters lose nothing."""
-    done = run([*ONE_MACHINE, "-m", "tests.training.shares"])
+    done = run_command([*ONE_MACHINE, "-m", "tests.training.check_sharding"])
     assert done.stdout.count("right") == 2
 
 
@@ -169,15 +149,15 @@ def test_batches_smaller_than_the_processes_are_refused(tmp_path):
     assert "2 processes need batches of at least as many" in done.stderr
 
 
-def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
+def test_resume_of_sharded_weights_matches_uninterrupted_run(trained, tmp_path):
     recipe = load_recipe(str(trained / "recipes" / "classification.toml"))
     path = tmp_path / "recipe.toml"
     path.write_text(
         to_toml(recipe).replace('distributed = "ddp"', 'distributed = "fsdp"').replace("eval_steps = 0", "eval_steps = 3")
     )
     assert "fsdp" in path.read_text()
-    run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "whole")])
-    slow = [*ONE_MACHINE, "-m", "tests.training.slowly", "train", str(path), "--out", str(tmp_path / "cut")]
+    run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "whole")])
+    slow = [*ONE_MACHINE, "-m", "tests.training.slow_training", "train", str(path), "--out", str(tmp_path / "cut")]
     process = subprocess.Popen(slow, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         end = time.monotonic() + 120
@@ -190,7 +170,7 @@ def test_a_killed_run_with_shares_goes_on(trained, tmp_path):
         for one in (process.pid, *map(int, workers)):
             os.kill(one, signal.SIGKILL)
         process.wait()
-    done = run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "cut")])
+    done = run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "cut")])
     assert "resuming from step" in done.stdout
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     for name in first:
@@ -206,7 +186,7 @@ def undisturbed(tmp_path_factory):
     for way in ("ddp", "fsdp"):
         path = folder / f"{way}.toml"
         path.write_text(to_toml(small_recipe(data, epochs=8, eval_steps=72, distributed=way)))
-        run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(folder / way)])
+        run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(folder / way)])
         found[way] = path, folder / way
     return found
 
@@ -231,7 +211,7 @@ def test_a_stopped_run_saves_its_step_and_resumes(undisturbed, tmp_path, way, nu
     """torchrun passes a signal on to all processes; a signal to one of them stops all at the same step."""
     recipe, whole = undisturbed[way]
     folder = tmp_path / "run"
-    slow = [*ONE_MACHINE, "-m", "tests.training.slowly", "train", str(recipe), "--out", str(folder)]
+    slow = [*ONE_MACHINE, "-m", "tests.training.slow_training", "train", str(recipe), "--out", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
@@ -252,9 +232,9 @@ def test_a_stopped_run_saves_its_step_and_resumes(undisturbed, tmp_path, way, nu
     (saved,) = checkpoints.checkpoints(folder / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 72
     assert {f"rng-{rank}.safetensors" for rank in range(2)} < {file.name for file in saved.iterdir()}
-    done = run([*ONE_MACHINE, "-m", "mtsa", "train", str(recipe), "--out", str(folder)])
+    done = run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(recipe), "--out", str(folder)])
     assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
-    same(whole, folder)
+    assert_same_run(whole, folder)
 
 
 def test_two_machines_give_the_weights_of_one(trained, tmp_path):
@@ -275,16 +255,16 @@ def test_two_machines_give_the_weights_of_one(trained, tmp_path):
     assert [agent.returncode for agent in agents] == [0, 0], told
     assert "best dev at step" in told[0][0]
     assert "best dev at step" not in told[1][0]
-    close(weights(trained / "one" / "classification"), weights(tmp_path / "run"))
+    assert_close_weights(weights(trained / "one" / "classification"), weights(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("way", ["copies", "shares"])
 def test_pretraining_on_two_processes(tmp_path, way):
     """The GPT that two processes train is that of one."""
-    pretraining.run(tmp_path / "one", shared=False)
-    run([*ONE_MACHINE, "-m", "tests.training.pretraining", str(tmp_path / "two"), way])
+    pretrain_tiny.run(tmp_path / "one", shared=False)
+    run_command([*ONE_MACHINE, "-m", "tests.training.pretrain_tiny", str(tmp_path / "two"), way])
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
-    close(first, second)
+    assert_close_weights(first, second)
     curves = [json.loads((tmp_path / name / "record.json").read_text())["curve"] for name in ("one", "two")]
     for one, two in zip(*curves, strict=True):
         assert one["loss"] == pytest.approx(two["loss"], abs=1e-4)

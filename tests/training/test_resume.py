@@ -5,24 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-import torch
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import sentences, small_recipe, write_csv
+from tests.training.processes import assert_same_run, command, kill_after
 
 STEPS = {"epochs": 6, "eval_steps": 7, "batch_size": 16}  # 9 steps an epoch: most checkpoints are in the middle of one
-
-
-def command(recipe, folder):
-    return [sys.executable, "-m", "mtsa", "train", str(recipe), "--out", str(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -36,38 +30,15 @@ def whole(tmp_path_factory):
     return recipe, folder / "run"
 
 
-def same(first, second):
-    states = open_run(first).model.state_dict(), open_run(second).model.state_dict()
-    assert states[0].keys() == states[1].keys()
-    for name in states[0]:
-        assert torch.equal(states[0][name], states[1][name]), name
-    assert json.loads((first / "metrics.json").read_text()) == json.loads((second / "metrics.json").read_text())
-    curves = [json.loads((folder / "record.json").read_text())["dev_curve"] for folder in (first, second)]
-    assert curves[0] == curves[1]
-
-
-def kill_after(recipe, folder, step):
-    """Start a run and kill it when the checkpoint of that step has appeared."""
-    slowed = [sys.executable, "-m", "tests.training.slowly", *command(recipe, folder)[3:]]
-    process = subprocess.Popen(slowed, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 120
-    while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
-        assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
 @pytest.mark.slow
-def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
+def test_resume_after_two_kills_matches_uninterrupted_run(whole, tmp_path):
     recipe, undisturbed = whole
     kill_after(recipe, tmp_path / "run", 14)
     assert not (tmp_path / "run" / "manifest.json").exists()
     kill_after(recipe, tmp_path / "run", 28)
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
     assert "resuming from step" in done.stdout
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 KILLED_WHILE_SAVING = """
@@ -85,7 +56,7 @@ main()
 """
 
 
-def test_killed_during_a_save(whole, tmp_path):
+def test_resume_after_kill_during_a_save_matches_uninterrupted_run(whole, tmp_path):
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, *command(recipe, folder)[3:]], check=False, timeout=300)
@@ -93,8 +64,9 @@ def test_killed_during_a_save(whole, tmp_path):
     found = checkpoints.checkpoints(folder / "checkpoints")
     assert [checkpoints.step_of(path) for path in found][-1] == 14
     assert (folder / "checkpoints" / ".saving-21").exists()
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(undisturbed, folder)
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step 14" in done.stdout
+    assert_same_run(undisturbed, folder)
 
 
 KILLED_AT_THE_END = """
@@ -106,14 +78,15 @@ main()
 """
 
 
-def test_killed_after_the_last_step(whole, tmp_path):
+def test_resume_after_kill_at_the_last_step_trains_nothing_again(whole, tmp_path):
     """Training is over, the folder is not written: nothing is trained again."""
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, *command(recipe, folder)[3:]], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(undisturbed, folder)
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step 54" in done.stdout  # all of them
+    assert_same_run(undisturbed, folder)
 
 
 @pytest.mark.slow
@@ -141,7 +114,7 @@ def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, tmp_path):
+def test_a_damaged_checkpoint_is_refused_and_the_run_resumes_without_it(whole, tmp_path):
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
@@ -158,8 +131,10 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, 
                 run_recipe(load_recipe(str(recipe)), folder)
         file.write_bytes(kept)
     shutil.rmtree(last)
-    subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
-    same(folder, undisturbed)
+    left = checkpoints.checkpoints(folder / "checkpoints")
+    done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
+    assert ("resuming from step 7" in done.stdout) is bool(left)  # that of the best step so far, where it is another one
+    assert_same_run(folder, undisturbed)
 
 
 def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
@@ -186,7 +161,7 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
         run_recipe(load_recipe(str(recipe)), folder)
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
-    same(folder, undisturbed)
+    assert_same_run(folder, undisturbed)
 
 
 def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):

@@ -19,9 +19,8 @@ from mtsa.training import checkpoints
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
 from mtsa.training.weights import written
-from tests.training.test_processes import weights
-from tests.training.test_resume import command, same
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import sentences, small_recipe, write_csv
+from tests.training.processes import assert_same_run, command, weights
 
 
 @pytest.fixture(scope="module")
@@ -49,30 +48,31 @@ def begun(folder):
 def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     """No checkpoint was due: the signal makes one, and the run ends as if nothing had happened."""
     recipe, undisturbed = whole
-    slowly = [sys.executable, "-m", "tests.training.slowly", *command(recipe, tmp_path / "run")[3:]]
+    slowly = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, tmp_path / "run")[3:]]
     process = subprocess.Popen(slowly, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     begun(tmp_path / "run")
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.strip() == "Stopped. Rerun the command to resume"
+    assert "Rerun the command to resume" in told
+    assert len(told.strip().splitlines()) == 1
     (saved,) = checkpoints.checkpoints(tmp_path / "run" / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 40
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
     assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 def test_two_runs_in_one_folder_are_refused(whole, tmp_path):
     recipe, undisturbed = whole
-    slowly = [sys.executable, "-m", "tests.training.slowly", *command(recipe, tmp_path / "run")[3:]]
+    slowly = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, tmp_path / "run")[3:]]
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL)
     begun(tmp_path / "run")
     with pytest.raises(InputError, match="another process is training in it"):
         run_recipe(load_recipe(str(recipe)), tmp_path / "run")
     assert first.poll() is None, "the first run ended before the second one began"
     assert first.wait(timeout=120) == 0
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 def test_a_lock_goes_with_its_process(tmp_path):
@@ -121,7 +121,7 @@ def test_a_full_disk(whole, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert checkpoints.checkpoints(tmp_path / "run" / "checkpoints") == []
     subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, timeout=300)
-    same(undisturbed, tmp_path / "run")
+    assert_same_run(undisturbed, tmp_path / "run")
 
 
 FULL = [
@@ -134,7 +134,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_every_library_tells_of_a_full_disk_in_its_own_way(tmp_path, error):
-    with pytest.raises(InputError, match=r"cannot be written \(.*; mend that"), written(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written \(.+\)"), written(tmp_path):
         raise error
     with pytest.raises(KeyError), written(tmp_path):
         raise KeyError("a mistake of ours")

@@ -22,14 +22,9 @@ from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.start import make
 from mtsa.training.streamed import StreamedData, make_shards
-from tests.runs import QUICK
-from tests.training.test_processes import ONE_MACHINE, close, run, weights
-from tests.training.test_resume import command, kill_after
-from tests.training.test_tagging import SMALL as TAGGER
-from tests.training.test_tagging import tagged
-from tests.training.test_translation import SMALL as TRANSLATOR
-from tests.training.test_translation import parallel
-from tests.workbench import sentences, small_recipe, write_csv
+from tests.sample_data import TAGGER, TRANSLATOR, parallel, sentences, small_recipe, tagged, write_csv
+from tests.trained_models import QUICK
+from tests.training.processes import ONE_MACHINE, assert_close_weights, command, kill_after, run_command, weights
 
 
 def sharded(folder, rows=157, megabytes=0.002, **training):
@@ -135,14 +130,15 @@ def test_every_task_trains_from_shards(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(tmp_path):
+def test_resume_after_kill_matches_uninterrupted_run(tmp_path):
     """Killed in the middle of a pass, it ends with the weights of a run that nobody disturbed."""
     recipe = sharded(tmp_path, eval_steps=7, epochs=3)
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(recipe).replace("dropout = 0.0", "dropout = 0.2"))
     subprocess.run(command(path, tmp_path / "whole"), check=True, capture_output=True, timeout=300)
     kill_after(path, tmp_path / "cut", 14)
-    subprocess.run(command(path, tmp_path / "cut"), check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command(path, tmp_path / "cut"), check=True, capture_output=True, text=True, timeout=300)
+    assert "resuming from step" in done.stdout
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -152,8 +148,8 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(sharded(tmp_path)))
     subprocess.run(command(path, tmp_path / "one"), check=True, capture_output=True, timeout=300)
-    run([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "two")])
-    close(weights(tmp_path / "one"), weights(tmp_path / "two"))
+    run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "two")])
+    assert_close_weights(weights(tmp_path / "one"), weights(tmp_path / "two"))
 
 
 def test_other_shards_are_other_data(tmp_path):

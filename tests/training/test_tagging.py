@@ -18,36 +18,15 @@ from mtsa.training.loop import TrainingLoop
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe
 from mtsa.training.split import read_split
-
-NAMES, PLACES, FILLERS = ("Ada", "Bob", "Cleo"), ("Paris", "Rome", "Oslo"), ("saw", "the", "in", "now", "and", "old")
-SMALL = {
-    "encoder.layers": 1, "encoder.width": 24, "encoder.heads": 2, "encoder.hidden": 32, "vectors.dim": 16,
-    "tokens.min_freq": 1, "training.epochs": 12, "training.learning_rate": 1e-2, "training.warmup_steps": 5,
-    "model.dropout": 0.0,
-}  # fmt: skip
-
-
-def tagged(path, count=160, seed=0):
-    rng = random.Random(seed)
-    lines = []
-    for _ in range(count):
-        for _ in range(rng.randint(2, 6)):
-            kind = rng.choice(("PER", "LOC", "O", "O"))
-            if kind == "O":
-                lines.append(f"{rng.choice(FILLERS)} O")
-            else:
-                pool, second = (NAMES, "Smith") if kind == "PER" else (PLACES, "City")
-                lines += [f"{rng.choice(pool)} B-{kind}", f"{second} I-{kind}"][: rng.randint(1, 2)]
-        lines.append("")
-    path.write_text("\n".join(lines))
-    return path
+from tests.log_messages import logged
+from tests.sample_data import TAGGER, tagged
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     folder = tmp_path_factory.mktemp("names")
     train, test, other = (tagged(folder / f"{part}.conll", seed=seed) for seed, part in enumerate(("train", "test", "other")))
-    model = mtsa.train(task="tagging", train=train, test=test, tests=[str(other)], out=folder / "run", settings=SMALL)
+    model = mtsa.train(task="tagging", train=train, test=test, tests=[str(other)], out=folder / "run", settings=TAGGER)
     return model, folder
 
 
@@ -98,7 +77,7 @@ def test_parts_of_speech_are_scored_word_by_word(tmp_path):
     path = tagged(tmp_path / "t.conll")
     plain = path.read_text().replace("B-PER", "NN").replace("I-PER", "NN").replace("B-LOC", "LC").replace("I-LOC", "LC")
     path.write_text(plain.replace(" O", " XX"))
-    model = mtsa.train(task="tagging", train=path, out=tmp_path / "run", settings={**SMALL, "training.epochs": 4})
+    model = mtsa.train(task="tagging", train=path, out=tmp_path / "run", settings={**TAGGER, "training.epochs": 4})
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["dev"]["accuracy"] > 0.9
     assert "f1" not in metrics["dev"]
@@ -115,6 +94,7 @@ def test_the_embedded_roles_train_and_find_their_predicates(tmp_path):
     assert again["f1"] == metrics["test"]["f1"]
     (answer,) = model.predict(["The committee approved the plan after a long debate."])
     assert answer.words[-1] == "."
+    assert answer.frames
     for frame in answer.frames:
         assert frame.lemma == answer.words[frame.predicate].lower()
         assert all(0 <= span.start <= span.end < len(answer.words) for span in frame.spans)
@@ -199,7 +179,7 @@ def test_another_encoder_in_a_recipe_keeps_its_size():
     assert "scales" not in make("srl.paper", encoder="stacked_multihead").encoder
 
 
-def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
+def test_resume_of_roles_matches_uninterrupted_run(tmp_path):
     from mtsa.training.run import run_recipe
 
     settings = ["training.epochs=2", "encoder.layers=1", "training.eval_steps=4"]
@@ -224,7 +204,9 @@ def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
             run_recipe(recipe, tmp_path / "cut")
     finally:
         TrainingLoop._step = step
-    run_recipe(recipe, tmp_path / "cut")
+    with logged() as messages:
+        run_recipe(recipe, tmp_path / "cut")
+    assert "resuming from step 4" in messages
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert first == second
 
@@ -232,7 +214,7 @@ def test_a_stopped_run_of_roles_goes_on_to_the_same_weights(tmp_path):
 def test_what_a_file_is_read_like_is_remembered(tmp_path):
     path = tagged(tmp_path / "t.conll", 60)
     path.write_text("".join(f"{line} extra\n" if line else "\n" for line in path.read_text().split("\n")))
-    model = mtsa.train(task="tagging", train=path, label_column="2", out=tmp_path / "run", settings=SMALL)
+    model = mtsa.train(task="tagging", train=path, label_column="2", out=tmp_path / "run", settings=TAGGER)
     assert model.evaluate(path).figures.accuracy > 0.9
     with pytest.raises(InputError, match="none of its tags"):
         model.evaluate(path, label_column="3")

@@ -9,8 +9,8 @@ from mtsa.errors import InputError
 from mtsa.tasks import registry
 from mtsa.tasks.registry import get_task, register, task_names
 from mtsa.tasks.text import Classification
-from tests.runs import QUICK
-from tests.workbench import sentences, write_csv
+from tests.sample_data import sentences, write_csv
+from tests.trained_models import QUICK
 
 
 class Mine(Classification):

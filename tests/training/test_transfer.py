@@ -23,7 +23,7 @@ from mtsa.training.resume import sources_of
 from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from tests.training.test_pairs import pairs, write
+from tests.sample_data import pairs, write_pairs
 
 SMALL = Setting(layers=2, width=16, tokens=300, length=64, batch=8, steps=30, learning_rate=1e-2, warmup=3)
 
@@ -54,7 +54,7 @@ def recipe_for(train, below, task="pair", **sections):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("data") / "train.jsonl", pairs(200))
+    return write_pairs(tmp_path_factory.mktemp("data") / "train.jsonl", pairs(200))
 
 
 def test_a_language_model_learns_and_transformers_loads_it(gpt):

@@ -22,7 +22,7 @@ from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import toml_value
 from mtsa.training.split import read_split
 from mtsa.training.start import make
-from tests.training.test_translation import SMALL, parallel
+from tests.sample_data import TRANSLATOR, parallel
 
 
 def small(folder, **settings):
@@ -31,7 +31,7 @@ def small(folder, **settings):
         None,
         task="translation",
         data={"train": en, "train_target": de},
-        settings=[f"{key}={toml_value(value)}" for key, value in {**SMALL, **settings}.items()],
+        settings=[f"{key}={toml_value(value)}" for key, value in {**TRANSLATOR, **settings}.items()],
     )
 
 
@@ -80,7 +80,7 @@ def test_a_model_that_is_mostly_subwords_opens(tmp_path, encoder):
     """Its one table of them counts once, though the model has it under three names."""
     narrow = {"translator.d_model": 8, "translator.ffn_dim": 8, "training.max_steps": 2, "training.eval_steps": 2}
     en, de = parallel(tmp_path, "train", 40, 0)
-    settings = {**SMALL, **narrow}
+    settings = {**TRANSLATOR, **narrow}
     model = mtsa.train(task="translation", train=[en, de], encoder=encoder, out=tmp_path / "run", settings=settings)
     assert len(model.predict(["red dog"])) == 1
     with safe_open(tmp_path / "run" / "model.safetensors", framework="pt") as file:

@@ -2,8 +2,9 @@
 
 import json
 import pickle
-import resource
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -40,12 +41,33 @@ def change_weights(folder, change):
     sign(folder)
 
 
+def memory(name):
+    """An entry of /proc/self/status in kilobytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1])
+
+
 def refused(folder, message):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    measured = sys.platform == "linux"
+    if measured:
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak of earlier tests
+        before = memory("VmRSS")
     with pytest.raises(InputError, match=message) as caught:
         open_run(folder)
     assert "\n" not in str(caught.value)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+    if measured:
+        assert memory("VmHWM") - before < 100_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_peak_of_memory_is_that_since_the_last_reset():
+    large = torch.ones(50_000_000)
+    del large
+    Path("/proc/self/clear_refs").write_text("5")
+    before = memory("VmRSS")
+    assert memory("VmHWM") - before < 20_000
+    torch.ones(50_000_000)
+    assert memory("VmHWM") - before > 150_000
 
 
 def test_as_it_is(folder):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,24 +66,38 @@ def _row(row: Any, number: int, columns: Sequence[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def as_file(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Path]:
+def as_file(rows: Sequence[Mapping[str, Any]], name: str, needed: Collection[str]) -> Iterator[Path]:
     """The rows as a file of JSON lines while the block runs; errors name `name` and the row instead of the file.
 
+    Args:
+        rows: the rows.
+        name: the name of the data, for error messages.
+        needed: the columns that are read. Values of other columns are left out if they have no JSON form, such as dates.
+
     Raises:
-        InputError: a value that is not text, a number or a list of such.
+        InputError: a value of a needed column that is not text, a number or a list of such.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.jsonl"
         with path.open("w", encoding="utf-8") as file:
             for number, row in enumerate(rows, 1):
                 try:
-                    file.write(json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n")
+                    readable = {key: value for key, value in row.items() if key in needed or _is_readable(value)}
+                    file.write(json.dumps(readable, ensure_ascii=False, default=_plain) + "\n")
                 except (TypeError, ValueError) as error:
                     raise InputError(f"{name}, row {number}: {error}") from None
         try:
             yield path
         except InputError as error:
             raise InputError(str(error).replace(f"{path}, line", f"{name}, row").replace(str(path), name)) from None
+
+
+def _is_readable(value: Any) -> bool:
+    try:
+        json.dumps(value, default=_plain)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

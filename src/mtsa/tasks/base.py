@@ -113,8 +113,10 @@ class Task(ABC):
             InputError: whatever is wrong with the data.
         """
         rows = rows_of(data, self.columns)
-        with as_file(rows, name) as path:
-            return self.read(recipe, path, self.memory_layout(recipe.layout, rows))
+        layout = self.memory_layout(recipe.layout, rows)
+        needed = {*self.columns, layout.text_column, layout.pair_column, layout.label_column}
+        with as_file(rows, name, needed) as path:
+            return self.read(recipe, path, layout)
 
     @abstractmethod
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:

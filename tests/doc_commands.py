@@ -9,9 +9,7 @@ from pathlib import Path
 
 from mtsa.corpora import corpus_files, corpus_layout
 from mtsa.data.readers import read
-from tests.training.test_tagging import tagged
-from tests.training.test_translation import parallel
-from tests.workbench import glove, sentences, write_csv
+from tests.sample_data import glove, parallel, sentences, tagged, write_csv
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.S | re.M)

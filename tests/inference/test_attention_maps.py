@@ -1,5 +1,6 @@
-"""What a model looked at: weights of the definition for every task, drawn, listed and told as numbers."""
+"""Attention maps: weights of the definition for every task, drawn, listed and as numbers."""
 
+import contextlib
 import copy
 import json
 from xml.etree import ElementTree
@@ -16,41 +17,83 @@ from mtsa.inference.heat_maps import draw, shown_heads
 from mtsa.inference.page import write_page
 from mtsa.inference.sampling import draw_texts
 from mtsa.inference.weights import as_json, strongest
-from tests.runs import look
+from mtsa.models.swapped_attention import SwappedAttention
+from tests import oracle
+from tests.nn.layers import weights_by_definition
+from tests.trained_models import attention_maps
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
+@contextlib.contextmanager
+def recorded_inputs(model):
+    """The first input of every attention and pooling layer, by layer, in the order of the calls."""
+    calls = {}
+
+    def note(module, arguments, options):
+        given = [one for one in (*arguments, *options.values()) if isinstance(one, torch.Tensor)]
+        calls.setdefault(module, []).append(given[0].detach().double())
+
+    watched = (mtsa.MultiMaskAttention, mtsa.Source2Token, SwappedAttention)
+    handles = [part.register_forward_pre_hook(note, with_kwargs=True) for part in model.modules() if isinstance(part, watched)]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def attention_by_definition(module, x, heads):
+    """token2token and source2token weights in float64, by the oracle; the projections are those of the layer."""
+    module = copy.deepcopy(module).double()
+    if isinstance(module, SwappedAttention):
+        q, k, v = module.project(x)
+        s, activation = module.source(k, v), module.swap.pairwise
+    else:
+        q, k, _, s = module.project(x)
+        activation = module.score_activation
+    rules = [{"forward": oracle.FORWARD, "backward": oracle.BACKWARD}[head] for head in heads]
+    return weights_by_definition(q, k, s, rules, None, activation)[:2]
+
+
+@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "srl", "translation"])
 def test_weights_are_those_of_the_definition(runs, task):
     predictor = runs[task]
-    (found,) = look(predictor, "the old red dog")
-    count = len(found.words)
-    assert count == 4 or task == "translation"
-    assert len(found.layers) == (2 if task == "tagging" else 1)
-    for layer in found.layers:
-        heads = len(layer.heads)
-        assert layer.token2token.shape == (heads, count, count)
-        totals = layer.token2token.sum(-1)
-        for head, mask in enumerate(layer.heads):
-            empty = 0 if mask == "forward" else count - 1  # the first word has nothing before it, the last nothing after
-            wanted = torch.ones(count)
-            wanted[empty] = 0.0
-            torch.testing.assert_close(totals[head], wanted)
-            ahead = layer.token2token[head].triu() if mask == "forward" else layer.token2token[head].tril()
-            assert ahead.abs().max() == 0
-        torch.testing.assert_close(layer.source2token.sum(1), torch.ones(heads, layer.source2token.shape[2]))
-    if task == "classification":
-        torch.testing.assert_close(found.pooling.sum(0), torch.ones(found.pooling.shape[1]))
-    else:
-        assert found.pooling is None
-    with pytest.raises(InputError, match="no words"):
-        look(predictor, "  ")
+    texts = ("the old red dog", "a small pear is there") if task == "pair" else ("the old red dog",)
+    with recorded_inputs(predictor.model) as calls, torch.no_grad():
+        maps = attention_maps(predictor, *texts)
+    assert len(maps) == len(texts)
+    for found, text in zip(maps, texts, strict=True):
+        count = len(found.words)
+        assert count == len(text.split()) or task == "translation"  # which has subwords
+        assert len(found.layers) == (2 if task == "tagging" else 1)
+        attention = [part for part in calls if not isinstance(part, mtsa.Source2Token)]
+        assert len(attention) == len(found.layers)
+        for layer, module in zip(found.layers, attention, strict=True):
+            x = next(one for one in calls[module] if one.shape[1] == count)
+            token2token, source2token = attention_by_definition(module, x, layer.heads)
+            assert set(layer.heads) == {"forward", "backward"}
+            torch.testing.assert_close(layer.token2token.double(), token2token[0], rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(layer.source2token.double(), source2token[0], rtol=1e-4, atol=1e-6)
+        if task in ("classification", "pair"):
+            (pool,) = (part for part in calls if isinstance(part, mtsa.Source2Token))
+            x = next(one for one in calls[pool] if one.shape[1] == count)
+            pool = copy.deepcopy(pool).double()
+            expected = torch.softmax(pool.score(torch.relu(pool.hidden(x))), 1)[0]
+            torch.testing.assert_close(found.pooling.double(), expected, rtol=1e-4, atol=1e-6)
+        else:
+            assert found.pooling is None
 
 
-def test_nothing_is_left_hanging_on_the_model(runs):
+def test_a_text_without_words_is_refused(runs):
+    for task in ("classification", "tagging", "srl", "translation"):
+        with pytest.raises(InputError, match="no words"):
+            attention_maps(runs[task], "  ")
+
+
+def test_no_hook_is_left_on_the_model(runs):
     predictor = runs["classification"]
     before = predictor.predict(["the old red dog"])[0].probabilities
-    look(predictor, "the old red dog")
-    assert not any(module._forward_pre_hooks for module in predictor.model.modules())
+    attention_maps(predictor, "the old red dog")
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in predictor.model.modules())
     assert predictor.predict(["the old red dog"])[0].probabilities == before
 
 
@@ -58,15 +101,15 @@ def test_nothing_is_left_hanging_on_the_model(runs):
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_pictures(runs, task, ending, tmp_path):
     path = tmp_path / f"a.{ending}"
-    draw(look(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
+    draw(attention_maps(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
     if ending == "png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     with pytest.raises(InputError, match="the ending must be"):
-        draw(look(runs[task], "a b"), tmp_path / "a.pdf")
+        draw(attention_maps(runs[task], "a b"), tmp_path / "a.pdf")
     with pytest.raises(InputError, match="layer 9 is not there"):
-        draw(look(runs[task], "a b"), path, layer=8)
+        draw(attention_maps(runs[task], "a b"), path, layer=8)
 
 
 def test_a_picture_shows_rows_that_look_and_columns_that_are_looked_at(monkeypatch, tmp_path):
@@ -102,13 +145,13 @@ def test_a_long_sentence_is_numbered_and_listed(monkeypatch, tmp_path):
 
 def test_layers_come_in_their_order(runs):
     predictor = runs["tagging"]
-    found = look(predictor, "the old red dog")[0].layers
+    found = attention_maps(predictor, "the old red dog")[0].layers
     last = [part for part in predictor.model.modules() if isinstance(part, mtsa.MultiMaskAttention)][-1]
     before = copy.deepcopy(last.state_dict())
     with torch.no_grad():
         for weight in last.parameters():
             weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
-    changed = look(predictor, "the old red dog")[0].layers
+    changed = attention_maps(predictor, "the old red dog")[0].layers
     last.load_state_dict(before)
     assert torch.equal(changed[0].token2token, found[0].token2token)
     assert not torch.equal(changed[1].token2token, found[1].token2token)
@@ -157,7 +200,7 @@ def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
 def test_weights_of_a_feature_follow_from_both_kinds(runs):
     """What the page computes: token2token times source2token, shared out anew, is the tensor of the definition."""
     predictor = runs["classification"]
-    (found,) = look(predictor, "the old red dog")
+    (found,) = attention_maps(predictor, "the old red dog")
     ids = torch.tensor([predictor.run.tokenizer.encode("the old red dog").ids])
     keep = torch.ones_like(ids, dtype=torch.bool)
     tensor = predictor.model.encoder.attention.explain(predictor.model.words(ids, keep), keep, tensor=True).tensor[0]
@@ -168,7 +211,7 @@ def test_weights_of_a_feature_follow_from_both_kinds(runs):
 
 
 def test_a_layer_tells_the_weights_of_a_feature(runs):
-    (found,) = look(runs["classification"], "the old red dog")
+    (found,) = attention_maps(runs["classification"], "the old red dog")
     (layer,) = found.layers
     assert layer.pairs() is layer.token2token
     product = layer.token2token[0, 3] * layer.source2token[0, :, 2]

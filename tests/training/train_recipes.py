@@ -1,4 +1,4 @@
-"""Train every recipe of a folder, under torchrun or not: `python -m tests.training.every_task FOLDER ddp INTO`."""
+"""Train every recipe of a folder, under torchrun or not: `python -m tests.training.train_recipes FOLDER ddp INTO`."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""`python -m tests.training.slowly ...`: mtsa with slow training steps, so that a test can kill or stop one."""
+"""`python -m tests.training.slow_training ...`: mtsa with slow training steps, so that a test can kill or stop one."""
 
 import time
 

@@ -1,11 +1,11 @@
-"""Pretrain a tiny GPT without dropout, under torchrun or not: `python -m tests.training.pretraining OUT copies|shares`."""
+"""Pretrain a tiny GPT without dropout, under torchrun or not: `python -m tests.training.pretrain_tiny OUT copies|shares`."""
 
 import sys
 from pathlib import Path
 
 import mtsa.training.pretrain as pretraining
 from mtsa.training.pretrain import Setting, pretrain
-from tests.workbench import sentences
+from tests.sample_data import sentences
 
 SETTING = Setting(layers=2, width=16, tokens=300, length=16, batch=7, steps=12, learning_rate=1e-2, warmup=2)
 _real = pretraining._config
