@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtsa.cli.app import start_logging
-from mtsa.cli.shell import fail, refusing
+from mtsa.cli.console import fail, refusing
+from mtsa.cli.main import start_logging
 
 from .bench_commands import bench
 

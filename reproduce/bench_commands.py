@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mtsa.cli.bench import numbers, recorded
-from mtsa.cli.shell import counter, fail, refusing
+from mtsa.cli.console import counter, fail, refusing
 from mtsa.progress import progress
 
 bench = typer.Typer(no_args_is_help=True, help="Speed and memory of whole models.")
@@ -30,7 +30,7 @@ def bench_nli(
     """Time and memory of the paper's sentence-pair models, beside multi-head attention in the same run."""
     from mtsa.bench.layer import aligned
     from mtsa.files import write_json
-    from mtsa.names import nearest
+    from mtsa.messages import nearest
 
     from .benchmarks import nli as pairs
     from .nli import CORPORA

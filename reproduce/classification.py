@@ -13,10 +13,10 @@ from typing import Any
 from mtsa.baselines import RIVALS, check_installed, rival_figures
 from mtsa.progress import progress
 from mtsa.training.cross_validation import folds_of
+from mtsa.training.launch import make
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import to_toml
 from mtsa.training.split import Split, check_there, read_split, repeated
-from mtsa.training.start import make
 
 from . import paths
 from .recipe_runs import RecipeUnit, plain_settings, without_seed

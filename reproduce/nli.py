@@ -17,12 +17,12 @@ from mtsa.data.examples import Example, Layout
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.registry import get_task
-from mtsa.training.folder import MANIFEST, open_run
-from mtsa.training.inputs import MODEL_FILES
+from mtsa.training.launch import make
+from mtsa.training.model_inputs import MODEL_FILES
 from mtsa.training.recipe import Recipe
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import MANIFEST, open_run
 from mtsa.training.split import Split, check_there, cut, repeated
-from mtsa.training.start import make
 
 from . import paths
 from .recipe_runs import RecipeUnit, plain_settings, read_report, without_lists, without_seed

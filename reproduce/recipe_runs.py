@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtsa.training.folder import MANIFEST
 from mtsa.training.recipe import Recipe, without_endings
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import MANIFEST
 from mtsa.training.split import Split
 
 from .units import Unit

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
+from mtsa.training.launch import make
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import check_there
-from mtsa.training.start import make
 
 from .recipe_runs import RecipeUnit, plain_settings, read_report, without_lists, without_seed
 from .units import Unit, check_names

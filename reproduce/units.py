@@ -10,7 +10,7 @@ from typing import Any
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mtsa import workbench
 from mtsa.cli import app
 from mtsa.encoders import registry
 from mtsa.tasks import registry as tasks
-from mtsa.training import start
+from mtsa.training import launch
 from tests.playground import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
 pytestmark = pytest.mark.slow
@@ -58,13 +58,13 @@ def place(furnished, tmp_path, monkeypatch):
 def short():
     """Runs of a few steps."""
     with pytest.MonkeyPatch.context() as attributes:
-        plan = start.plan
+        plan = launch.plan
 
         def shorter(*arguments, settings=None, **named):
             more = [f"training.max_steps={STEPS}", f"training.eval_steps={STEPS}", "training.refit=false"]
             return plan(*arguments, settings=[*(settings or []), *more], **named)
 
-        attributes.setattr(start, "plan", shorter)
+        attributes.setattr(launch, "plan", shorter)
         attributes.setattr(workbench, "plan", shorter)
         yield
 

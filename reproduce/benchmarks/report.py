@@ -10,8 +10,8 @@ from mtsa.bench import sentences
 from mtsa.bench.contenders import BASELINE
 from mtsa.bench.layer import aligned, stops, table
 from mtsa.errors import InputError
-from mtsa.inference import parity
-from mtsa.names import one_line
+from mtsa.inference import export_parity as parity
+from mtsa.messages import one_line
 
 from . import cost, serving, stacks, tagging
 from . import nli as pairs

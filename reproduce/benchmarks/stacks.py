@@ -19,9 +19,9 @@ from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.models.translator import build_translator
 from mtsa.tasks.translation import config_of
+from mtsa.training.launch import make
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import load_recipe
-from mtsa.training.start import make
 from reproduce import srl, translation
 
 BASELINE = "multihead"

@@ -11,8 +11,8 @@ from mtsa.files import write_text
 from mtsa.inference.auto import open_predictor
 from mtsa.inference.heat_maps import draw
 from mtsa.tasks.predictor import Question
+from mtsa.training.launch import make
 from mtsa.training.run import Outcome, run_recipe
-from mtsa.training.start import make
 
 _MARK = "demo.txt"
 COMPARED = ("mtsa", "bilstm", "embedding")

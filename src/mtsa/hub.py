@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
+from mtsa.models.attention_patching import ARCHITECTURES, config_class, swapped_classes
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.hub_models import (
     MtsaForSequenceClassification,
     MtsaForSequencePairClassification,
     MtsaForTokenClassification,
 )
-from mtsa.models.swap import ARCHITECTURES, config_class, swapped_classes
 
 __all__ = [
     "MtsaConfig",

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data import readers
-from mtsa.data.check import check
 from mtsa.data.check_tags import check_roles, check_tagged
+from mtsa.data.check_texts import check
 from mtsa.data.embeddings import read_vectors
 from mtsa.data.examples import Layout
 from mtsa.data.parallel import read_parallel
 from mtsa.data.props import read_props
-from mtsa.data.role_files import read_roles
 from mtsa.data.sharding import deal, open_shards
+from mtsa.data.srl_formats import read_roles
 from mtsa.data.tagged import read_tagged
 from mtsa.errors import InputError
 from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml

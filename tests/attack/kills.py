@@ -28,8 +28,8 @@ from mtsa.data.catalogue import Download
 from mtsa.data.downloads import get
 from mtsa.data.examples import Example
 from mtsa.data.sharding import deal, open_shards
-from mtsa.training.folder import MANIFEST, open_run
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import MANIFEST, open_run
 from reproduce import classification
 from tests.training import pretraining
 from tests.workbench import glove, sentences, small_recipe, write_csv

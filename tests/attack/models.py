@@ -13,7 +13,7 @@ from mtsa.inference.auto import open_predictor
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import Served
-from mtsa.training.folder import MANIFEST
+from mtsa.training.run_directory import MANIFEST
 from tests.attack.inputs import damaged
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "recipe.toml", "model.safetensors", MANIFEST)

@@ -264,7 +264,7 @@ def test_a_long_sentence_stays_readable(page):
 
 
 def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
-    from mtsa.inference.page import write_page
+    from mtsa.inference.attention_page import write_page
     from tests.runs import look
 
     found = look(runs["classification"], "there is a small red apple here")

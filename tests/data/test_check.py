@@ -3,8 +3,8 @@
 from typer.testing import CliRunner
 
 from mtsa.cli import app
-from mtsa.data.check import check
 from mtsa.data.check_parallel import check_parallel
+from mtsa.data.check_texts import check
 from mtsa.data.examples import Layout
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from mtsa.data import readers
-from mtsa.data.check import check
+from mtsa.data.check_texts import check
 from mtsa.data.examples import Layout
 from mtsa.errors import InputError
-from mtsa.training.start import make
+from mtsa.training.launch import make
 
 ROWS = [
     ("A man sleeps.", "A person rests.", "entailment", "1e"),

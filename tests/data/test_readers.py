@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from mtsa.data import readers
+from mtsa.data.classification_formats import emphasised
 from mtsa.data.examples import Layout
-from mtsa.data.official import emphasised
 from mtsa.errors import InputError
 
 

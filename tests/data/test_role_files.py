@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.role_files import read_roles, role_lines, words_beside
+from mtsa.data.srl_formats import read_roles, role_lines, words_beside
 from mtsa.errors import InputError
 
 SENTENCES = [

@@ -7,8 +7,8 @@ import pytest
 
 from mtsa.data.check_tags import check_roles, check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.sentences import read_sentences
 from mtsa.data.tagged import read_tagged
+from mtsa.data.tagger_inputs import read_sentences
 from mtsa.data.tokenization import split_text, word_numbers, word_tokenizer
 from mtsa.errors import InputError
 

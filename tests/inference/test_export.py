@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtsa.cli import app
-from mtsa.inference.export import whole_folder
+from mtsa.inference.graph_export import whole_folder
 
 WITHOUT = (
     "import sys, runpy; sys.modules['mtsa'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -146,7 +146,7 @@ def test_an_export_that_fails_leaves_nothing(runs, tmp_path, monkeypatch):
     def broken(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mtsa.inference.parity.opposed_gaps", broken)
+    monkeypatch.setattr("mtsa.inference.export_parity.opposed_gaps", broken)
     done = call(runs["classification"].run.folder, "--out", tmp_path / "a", "--to", "torch")
     assert done.exit_code == 2
     assert "No space left" in done.output

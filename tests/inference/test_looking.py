@@ -12,10 +12,10 @@ import mtsa
 from mtsa.cli import app
 from mtsa.errors import InputError
 from mtsa.inference.attention_maps import AttentionMaps, Layer
+from mtsa.inference.attention_page import write_page
+from mtsa.inference.attention_weights import as_json, strongest
 from mtsa.inference.heat_maps import draw, shown_heads
-from mtsa.inference.page import write_page
-from mtsa.inference.sampling import draw_texts
-from mtsa.inference.weights import as_json, strongest
+from mtsa.inference.sentence_sampling import draw_texts
 from tests.runs import look
 
 

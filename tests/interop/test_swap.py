@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoModel
 
 from mtsa.errors import InputError
 from mtsa.interop import replace_self_attention
-from mtsa.models.swap import ARCHITECTURES, model_class
-from mtsa.models.swapped_attention import Swap, real_keys
+from mtsa.models.attention_patching import ARCHITECTURES, model_class
+from mtsa.models.patched_attention import Swap, real_keys
 from mtsa.nn.reference import attend
 from mtsa.nn.spec import make_spec
 

@@ -7,11 +7,11 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.data.frames import Argument, Frame, RoleSentence, Span, arguments
 from mtsa.data.props import props_lines, read_props
 from mtsa.errors import InputError
-from mtsa.metrics.srl import score_roles
+from mtsa.metrics.semantic_roles import score_roles
 
 GOLD = """\
 -     (A0*   *

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mtsa.models.config import MtsaPairConfig
-from mtsa.models.grouping import best_cut, in_groups, places_filled
 from mtsa.models.hub_models import MtsaForSequencePairClassification
+from mtsa.models.length_groups import best_cut, in_groups, places_filled
 from mtsa.models.pair import split
 
 

@@ -6,7 +6,7 @@ import torch
 from mtsa.data.bio import may_follow, tag_names
 from mtsa.models.config import MtsaTaggerConfig
 from mtsa.models.hub_models import MtsaForTokenClassification
-from mtsa.models.tag_answers import find_predicates, tag_rows
+from mtsa.models.tag_inference import find_predicates, tag_rows
 from mtsa.models.tagger import IGNORED
 
 TAGS = tag_names(["A0", "A1", "V"])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.files import write_json
-from mtsa.training.pretrain import Setting, pretrain
+from mtsa.training.language_model import Setting, pretrain
 from reproduce import nli as plan
 from tests.training.test_pairs import pairs
 from tests.workbench import glove

@@ -12,7 +12,7 @@ from reproduce.srl_table import checked, role_rows, section
 from typer.testing import CliRunner
 
 from mtsa.corpora import corpus_files
-from mtsa.data.role_files import read_roles, role_lines
+from mtsa.data.srl_formats import read_roles, role_lines
 from mtsa.errors import InputError
 from reproduce import srl as plan
 

@@ -10,9 +10,9 @@ from reproduce.benchmarks.report import sections
 from torch import nn
 from typer.testing import CliRunner
 
-from mtsa.models.swapped_attention import SwappedAttention
+from mtsa.models.patched_attention import SwappedAttention
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.training.start import make
+from mtsa.training.launch import make
 from reproduce import srl, translation
 
 SETTING = stacks.PRESETS["translation"]

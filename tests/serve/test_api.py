@@ -8,8 +8,8 @@ import torch
 from starlette.testclient import TestClient
 
 from mtsa.serve.app import build_app
+from mtsa.serve.explorer_page import page, policy
 from mtsa.serve.limits import CHARACTERS, QUESTIONS, Limits
-from mtsa.serve.page import page, policy
 from mtsa.serve.served_model import Served, open_models
 from tests.runs import look
 

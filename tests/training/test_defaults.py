@@ -3,7 +3,7 @@
 import pytest
 
 from mtsa.training.defaults import text_settings
-from mtsa.training.start import make
+from mtsa.training.launch import make
 from tests.workbench import glove, sentences, write_csv
 
 

@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import load_file
 
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
+from mtsa.training.launch import make
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.training import pretraining
 from tests.training.every_task import train_every
 from tests.training.test_resume import kill_after, same

@@ -12,9 +12,9 @@ import pytest
 import mtsa
 from mtsa.encoders import build_encoder
 from mtsa.errors import InputError
+from mtsa.training.launch import make
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import RENAMED, load_recipe, make_recipe, named_recipes, to_toml
-from mtsa.training.start import make
 
 
 @pytest.mark.parametrize("name", named_recipes())

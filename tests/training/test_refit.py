@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mtsa.data.examples import Example
-from mtsa.training.folder import open_run
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import Split, read_split
 from tests.workbench import logged, sentences, small_recipe, write_csv
 

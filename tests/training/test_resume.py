@@ -13,9 +13,9 @@ import torch
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from tests.workbench import sentences, small_recipe, write_csv
 
 STEPS = {"epochs": 6, "eval_steps": 7, "batch_size": 16}  # 9 steps an epoch: most checkpoints are in the middle of one

@@ -11,11 +11,11 @@ import mtsa
 from mtsa.encoders import encoder_names
 from mtsa.errors import InputError
 from mtsa.training.cross_validation import cross_validate, repeat
-from mtsa.training.folder import open_run
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import cut, read_split
 from tests.encoders.test_encoders import SMALL
 from tests.workbench import glove, sentences, small_recipe, write_csv

@@ -18,7 +18,7 @@ from mtsa.files import locked
 from mtsa.training import checkpoints
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
-from mtsa.training.weights import written
+from mtsa.training.weight_files import written
 from tests.training.test_processes import weights
 from tests.training.test_resume import command, same
 from tests.workbench import sentences, small_recipe, write_csv

@@ -13,14 +13,14 @@ import torch
 from typer.testing import CliRunner
 
 import mtsa
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.errors import InputError
-from mtsa.training.folder import open_run
+from mtsa.training.launch import make
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from mtsa.training.streamed import StreamedData, make_shards
 from tests.runs import QUICK
 from tests.training.test_processes import ONE_MACHINE, close, run, weights
@@ -213,7 +213,7 @@ def limit(megabytes):
 DEALT = (
     LIMIT
     + """
-import mtsa.training.streamed, mtsa.training.start
+import mtsa.training.streamed, mtsa.training.launch
 from mtsa.__main__ import main
 limit(120)
 main()

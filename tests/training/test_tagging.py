@@ -191,7 +191,7 @@ def test_repeated_sentences_are_told_row_by_row(tmp_path):
 
 
 def test_another_encoder_in_a_recipe_keeps_its_size():
-    from mtsa.training.start import make
+    from mtsa.training.launch import make
 
     for name in ("stacked_multihead", "stacked_bilstm", "stacked_multi_cnn"):
         made = make("srl.paper", encoder=name)

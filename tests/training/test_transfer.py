@@ -15,14 +15,14 @@ import mtsa
 from mtsa.errors import InputError
 from mtsa.models.pretrained import longest_text, predicts_tokens
 from mtsa.training import pretrain as pretraining
+from mtsa.training.language_model import Setting, pretrain
+from mtsa.training.launch import make
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
-from mtsa.training.pretrain import Setting, pretrain
 from mtsa.training.recipe_files import load_recipe, make_recipe
 from mtsa.training.resume import sources_of
 from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.training.test_pairs import pairs, write
 
 SMALL = Setting(layers=2, width=16, tokens=300, length=64, batch=8, steps=30, learning_rate=1e-2, warmup=3)

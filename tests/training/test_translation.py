@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
-from mtsa.cli.paired import repeated
+from mtsa.cli.paired_files import repeated
 from mtsa.data.parallel import read_parallel
 from mtsa.data.subwords import END_NUMBER, joined, subword_numbers, train_subwords
 from mtsa.errors import InputError

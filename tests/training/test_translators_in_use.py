@@ -17,11 +17,11 @@ import mtsa
 import mtsa.hub
 from mtsa.cli import app
 from mtsa.training.cross_validation import repeat
+from mtsa.training.launch import make
 from mtsa.training.optimizer import lr_factor
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import toml_value
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.training.test_translation import SMALL, parallel
 
 

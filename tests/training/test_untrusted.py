@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
-from mtsa.training.folder import MANIFEST, open_run
+from mtsa.training.run_directory import MANIFEST, open_run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shell import counter, fail
+from .console import counter, fail
 
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mtsa.names import counted
+from mtsa.messages import counted
 
+from .console import bar, fail, refusing
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
-from .shell import bar, fail, refusing
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
 
@@ -60,7 +60,7 @@ def shard(
 ) -> None:
     """Deal a training file that is larger than memory out into shards, to train from disk."""
     from mtsa.tasks.registry import get_task
-    from mtsa.training.start import make
+    from mtsa.training.launch import make
     from mtsa.training.streamed import make_shards
 
     with refusing():
@@ -90,7 +90,7 @@ def convert(
     to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
 ) -> None:
     """Semantic roles from one layout into another."""
-    from mtsa.data.role_files import read_roles, role_format, role_lines, words_beside
+    from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_beside
 
     with refusing():
         wanted, given = role_format(out, to), role_format(source, format)
@@ -124,7 +124,7 @@ def get(
     """Fetch an official data set or word vectors; an interrupted download goes on where it stopped."""
     from mtsa.data.catalogue import SOURCES
     from mtsa.data.downloads import get as fetch
-    from mtsa.names import nearest
+    from mtsa.messages import nearest
 
     if name not in SOURCES:
         fail(f'"{name}" is not known; {nearest(name, SOURCES)}')

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .console import fail, refusing
 from .options import Format
-from .shell import fail, refusing
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
@@ -35,12 +35,12 @@ def explain(
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
+    from mtsa.inference.attention_page import write_page
+    from mtsa.inference.attention_weights import as_json as plain
+    from mtsa.inference.attention_weights import strongest
     from mtsa.inference.auto import open_predictor
     from mtsa.inference.heat_maps import check_feature, draw, shown_heads
-    from mtsa.inference.page import write_page
-    from mtsa.inference.sampling import draw_texts
-    from mtsa.inference.weights import as_json as plain
-    from mtsa.inference.weights import strongest
+    from mtsa.inference.sentence_sampling import draw_texts
     from mtsa.tasks.predictor import Question
 
     if features and not as_json:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .shell import fail, refusing
+from .console import fail, refusing
 
 
 def export(
@@ -20,11 +20,11 @@ def export(
 ) -> None:
     """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
     from mtsa.files import write_json
-    from mtsa.inference import parity
+    from mtsa.inference import export_parity
     from mtsa.inference.auto import open_predictor
-    from mtsa.inference.export import FILES, FORMS, quantized, whole_folder
-    from mtsa.inference.export import export as write
-    from mtsa.names import nearest
+    from mtsa.inference.graph_export import FILES, FORMS, quantized, whole_folder
+    from mtsa.inference.graph_export import export as write
+    from mtsa.messages import nearest
 
     if to not in FORMS:
         fail(f'--to "{to}" is unknown; {nearest(to, FORMS)}')
@@ -46,25 +46,27 @@ def export(
             texts = parts.read_texts(check, most)
         with whole_folder(out) as folder:
             write(parts, predictor, to, folder)
-            report = parity.report_head(predictor, to)
+            report = export_parity.report_head(predictor, to)
 
             def compare(file: str, lengths: str, answers: str) -> None:
-                graph = parity.open_graph(folder, to, file)
-                report[lengths] = parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor))
+                graph = export_parity.open_graph(folder, to, file)
+                report[lengths] = export_parity.by_length(
+                    parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor)
+                )
                 if texts is not None and check is not None:
-                    report[answers] = parity.on_texts(parts, graph, texts, predictor.labels, check)
+                    report[answers] = export_parity.on_texts(parts, graph, texts, predictor.labels, check)
 
             compare(FILES[to], "lengths", "texts")
-            report["opposed gaps"] = parity.opposed_gaps(to, folder)
+            report["opposed gaps"] = export_parity.opposed_gaps(to, folder)
             if int8:
                 small = quantized(folder)
                 report["bytes"] = {path.name: path.stat().st_size for path in (folder / FILES[to], small)}
                 compare(small.name, "int8 lengths", "int8")
             write_json(folder / "parity.json", report)
-    for line in parity.lines(report):
+    for line in export_parity.lines(report):
         typer.echo(line)
     worst = max(report["opposed gaps"]["export"], *(row["apart"] for row in report["lengths"]))
-    if not worst <= parity.MOST_APART:
+    if not worst <= export_parity.MOST_APART:
         typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
         raise typer.Exit(1)
     typer.echo(f"written: {out} (python {out / 'run.py'} ...)")

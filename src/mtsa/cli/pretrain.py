@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import refusing, stopped
+from .console import refusing, stopped
 
 
 def pretrain(
@@ -31,8 +31,8 @@ def pretrain(
 ) -> None:
     """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
     from mtsa.errors import InputError
-    from mtsa.training.pretrain import Setting
-    from mtsa.training.pretrain import pretrain as run
+    from mtsa.training.language_model import Setting
+    from mtsa.training.language_model import pretrain as run
 
     with refusing():
         if width % 4:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import refusing
+from .console import refusing
 
 score = typer.Typer(no_args_is_help=True, help="Figures of files that any system may have written.")
 
@@ -27,7 +27,7 @@ def srl(
     """Precision, recall and F1 of semantic roles, by the rules of CoNLL-2005; complete frames; each label."""
     from mtsa.data.props import read_props
     from mtsa.errors import at
-    from mtsa.metrics.srl import score_roles
+    from mtsa.metrics.semantic_roles import score_roles
 
     with refusing():
         truth, found = read_props(gold, verbs=False), read_props(answers, verbs=False)

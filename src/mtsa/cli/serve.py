@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import fail, refusing
+from .console import fail, refusing
 
 
 def serve(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mtsa.errors import InputError
 
-from .findings import Findings, lengths_line, some
 from .parallel import read_parallel
+from .validation_report import Findings, lengths_line, some
 
 _UNLIKE, _LEAST = 3, 8  # sides of which one is so many times as long, and has at least so many words
 

@@ -11,11 +11,11 @@ from mtsa.errors import InputError
 
 from .bio import INSIDE, to_spans
 from .examples import Layout
-from .findings import Findings, lengths_line, some
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .props import blocks
-from .role_files import read_roles, role_format, words_beside
+from .srl_formats import read_roles, role_format, words_beside
 from .tagged import BETWEEN, TaggedSentence, marks_spans, plain_spans, read_marked, stray_tags, tagged_format
+from .validation_report import Findings, lengths_line, some
 
 S = TypeVar("S", TaggedSentence, RoleSentence)
 

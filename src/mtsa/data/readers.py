@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
-from . import official, pairs, tables
+from . import classification_formats, pair_formats, tables
 from .examples import Example, Examples, Layout
 from .text_files import LONGEST
 
@@ -86,15 +86,15 @@ def stream(
     """
     layout = settle(layout, path, paired=paired)
     if layout.format == "nli":
-        found = pairs.nli(path, layout.encoding, labelled=labelled)
+        found = pair_formats.nli(path, layout.encoding, labelled=labelled)
     elif layout.format == "label_pair":
-        found = pairs.label_pair(path, layout.encoding)
+        found = pair_formats.label_pair(path, layout.encoding)
     elif layout.format == "label_text":
-        found = official.label_text(path, layout.encoding)
+        found = classification_formats.label_text(path, layout.encoding)
     elif layout.format == "trec":
-        found = official.trec(path, layout.encoding, layout.classes)
+        found = classification_formats.trec(path, layout.encoding, layout.classes)
     elif layout.format == "sst":
-        found = official.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
+        found = classification_formats.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
     else:
         found = _from_table(path, layout, labelled)
     for example in found:
@@ -122,7 +122,7 @@ def usable(told: Examples, layout: Layout, *, number: bool = False, paired: bool
     """
     with_gaps = settle(layout, told.path, paired=paired).format == "nli"
     for example in stream(told.path, layout, number=number, paired=paired):
-        if with_gaps and example.label == pairs.UNDECIDED:
+        if with_gaps and example.label == pair_formats.UNDECIDED:
             told.undecided += 1
         elif example.empty:
             told.empty.append(example.line)

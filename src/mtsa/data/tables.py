@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .json_lines import json_objects
 from .text_files import LONGEST, lines

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .bio import OUTSIDE, to_spans, to_tags
 from .examples import Layout

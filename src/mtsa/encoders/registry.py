@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .contract import Encoder
 

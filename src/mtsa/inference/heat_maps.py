@@ -16,8 +16,8 @@ from mtsa.errors import InputError
 from mtsa.files import replacing
 
 from .attention_maps import AttentionMaps, Layer
+from .attention_weights import times_even
 from .fonts import families
-from .weights import times_even
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers

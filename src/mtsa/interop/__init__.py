@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from mtsa.nn.attention import MultiMaskAttention
 
-    from .multihead import AsMultiheadAttention
+    from .multihead_adapter import AsMultiheadAttention
 
 __all__ = ["as_multihead_attention", "replace_self_attention", "sentence_transformer"]
 
@@ -29,7 +29,7 @@ def as_multihead_attention(layer: MultiMaskAttention, *, batch_first: bool = Tru
         ValueError: the layer changes the width of its input.
         TypeError: it is not a MultiMaskAttention.
     """
-    from .multihead import AsMultiheadAttention
+    from .multihead_adapter import AsMultiheadAttention
 
     return AsMultiheadAttention(layer, batch_first=batch_first)
 
@@ -51,7 +51,7 @@ def replace_self_attention(model: M, **options: Any) -> M:
         InputError (a ValueError): a model that is not supported, or is swapped already.
         ValueError, TypeError: an option that does not work.
     """
-    from mtsa.models.swap import swap_attention
+    from mtsa.models.attention_patching import swap_attention
 
     return swap_attention(model, **options)
 

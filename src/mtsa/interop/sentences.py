@@ -12,8 +12,8 @@ from torch import Tensor
 from mtsa.data import tokenization
 from mtsa.data.batching import tensors
 from mtsa.errors import InputError
-from mtsa.models.sentence import SentenceNetwork
-from mtsa.training.folder import copy_run, open_run
+from mtsa.models.sentence_network import SentenceNetwork
+from mtsa.training.run_directory import copy_run, open_run
 
 
 class SentenceModule(InputModule):

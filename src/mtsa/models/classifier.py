@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .context import real
-from .sentence import SentenceNetwork, shared_options
+from .base_network import real
+from .sentence_network import SentenceNetwork, shared_options
 
 
 class ClassifierHead(nn.Module):

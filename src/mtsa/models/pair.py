@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .context import real
-from .grouping import in_groups, stacked
-from .sentence import SentenceNetwork, Sentences, shared_options
+from .base_network import real
+from .length_groups import in_groups, stacked
+from .sentence_network import SentenceNetwork, Sentences, shared_options
 
 
 class Highway(nn.Module):

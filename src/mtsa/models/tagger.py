@@ -19,7 +19,7 @@ from mtsa.data.bio import is_bio, may_follow
 from mtsa.encoders.contract import Dense
 from mtsa.encoders.convolutional import MultiCnnEncoder
 
-from .context import ContextNetwork, real
+from .base_network import ContextNetwork, real
 from .decoding import Decoder
 
 IGNORED = -100  # a place without a truth to learn from

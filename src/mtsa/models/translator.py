@@ -19,8 +19,8 @@ from mtsa.data.batching import sorted_batches, tensors
 from mtsa.data.subwords import BEGIN_NUMBER, END_NUMBER, PAD_NUMBER
 from mtsa.progress import advance
 
-from .answers import Rows
-from .swap import config_class, model_class, swap_attention
+from .attention_patching import config_class, model_class, swap_attention
+from .batched_inference import Rows
 
 _PLACES, _MOST = 2048, 128  # padded tokens and sentences that are translated together
 IGNORED = -100

@@ -18,9 +18,9 @@ from mtsa.machine import circumstances
 from mtsa.tasks.predictor import Question
 
 from .batch_queue import FullError, Line
+from .explorer_page import page, policy
 from .limits import Limits
 from .middleware import LOOPBACK, Gate
-from .page import page, policy
 from .schemas import Answers, Asked, Error, Health, LookRequest, Looks, ModelFacts, PredictRequest, what_is_wrong
 from .served_model import Served
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
+from mtsa.inference.attention_weights import as_json
 from mtsa.inference.auto import open_predictor
-from mtsa.inference.weights import as_json
 from mtsa.tasks.predictor import Predictor, Question
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has

@@ -12,8 +12,8 @@ from torch import Tensor
 from mtsa.data.bio import tag_names
 from mtsa.data.check_tags import check_roles
 from mtsa.data.examples import Layout
-from mtsa.data.findings import Report
-from mtsa.data.role_files import as_json, read_roles, stream_roles, words_beside
+from mtsa.data.srl_formats import as_json, read_roles, stream_roles, words_beside
+from mtsa.data.validation_report import Report
 from mtsa.errors import InputError
 from mtsa.models.tagger import IGNORED
 from mtsa.training.recipe import Recipe
@@ -25,7 +25,7 @@ from .tag_data import PredicateRow, RoleData
 from .tagging import WordTask, encode_words
 
 if TYPE_CHECKING:
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 

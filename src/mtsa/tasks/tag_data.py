@@ -14,11 +14,11 @@ from mtsa.data.batching import tensors
 from mtsa.data.bio import to_spans, to_tags
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.tagged import TaggedSentence
-from mtsa.metrics.base import PartScore
 from mtsa.metrics.counts import Counts
+from mtsa.metrics.protocol import PartScore
+from mtsa.metrics.semantic_roles import RoleScore
 from mtsa.metrics.spans import score_tags
-from mtsa.metrics.srl import RoleScore
-from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.models.tag_inference import find_predicates, flags, tag_rows
 from mtsa.models.tagger import IGNORED
 
 from .encoded import EncodedData

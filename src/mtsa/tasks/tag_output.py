@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from mtsa.data.bio import is_bio, to_spans
 from mtsa.data.frames import RoleSentence
 from mtsa.data.props import props_lines
-from mtsa.data.role_files import as_json
+from mtsa.data.srl_formats import as_json
 from mtsa.data.tagged import TaggedSentence
 from mtsa.errors import InputError
 from mtsa.files import replacing

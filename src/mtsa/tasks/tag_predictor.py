@@ -18,11 +18,11 @@ from mtsa.data import tokenization
 from mtsa.data.bio import to_spans
 from mtsa.data.examples import Layout
 from mtsa.data.frames import Frame, RoleSentence
-from mtsa.data.role_files import as_json, own_lemma
-from mtsa.data.sentences import Sentence, read_asked, read_sentences
+from mtsa.data.srl_formats import as_json, own_lemma
 from mtsa.data.tagged import TaggedSentence
+from mtsa.data.tagger_inputs import Sentence, read_asked, read_sentences
 from mtsa.errors import InputError
-from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.models.tag_inference import find_predicates, flags, tag_rows
 from mtsa.progress import advance
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
@@ -32,7 +32,7 @@ from .tag_output import role_writer, tag_writer, tags_json
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import ExportSpec
+    from mtsa.inference.graph_export import ExportSpec
 
 SentenceInput = str | Sequence[str]
 """A sentence: a text, or its words."""
@@ -121,7 +121,7 @@ class WordPredictor(Predictor):
         return words, torch.tensor(tokenization.word_numbers(self.tokenizer, [words]))
 
     def export_spec(self) -> ExportSpec:
-        from mtsa.inference.export import ExportSpec
+        from mtsa.inference.graph_export import ExportSpec
 
         inputs = ("input_ids", "attention_mask", *(("predicates",) if self.with_roles else ()))
         first, after = self.model.decoder.allowed()

@@ -13,13 +13,13 @@ from mtsa.data import tokenization
 from mtsa.data.bio import OUTSIDE, is_bio, tag_names
 from mtsa.data.check_tags import check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.findings import Report
 from mtsa.data.tagged import read_marked, read_tagged, stray_tags, stream_tagged
+from mtsa.data.validation_report import Report
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
 from mtsa.models.tagger import IGNORED, Tagger
 from mtsa.training.defaults import tagger_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Model, Recipe
 from mtsa.training.split import Split
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 

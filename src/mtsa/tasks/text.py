@@ -13,16 +13,16 @@ import torch
 from tokenizers import Tokenizer
 
 from mtsa.data import readers, tokenization
-from mtsa.data.check import Report, check
+from mtsa.data.check_texts import Report, check
 from mtsa.data.examples import Example, Examples, Layout
 from mtsa.encoders.biblosa import block_length
 from mtsa.errors import InputError
 from mtsa.files import write_json
+from mtsa.messages import nearest
 from mtsa.models.classifier import SentenceClassifier
 from mtsa.models.pair import PairClassifier
-from mtsa.names import nearest
 from mtsa.training.defaults import text_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import Split, check_labels
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .text_predictor import TextPredictor
 

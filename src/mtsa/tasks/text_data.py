@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtsa.data.batching import tensors
-from mtsa.metrics.base import PartScore
 from mtsa.metrics.classification import score_classes
+from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
-from mtsa.models.answers import answers
-from mtsa.models.grouping import places_filled
+from mtsa.models.batched_inference import answers
+from mtsa.models.length_groups import places_filled
 
 from .encoded import EncodedData
 

@@ -18,9 +18,9 @@ from mtsa.data import readers, tokenization
 from mtsa.data.examples import Example, Layout
 from mtsa.data.text_files import lines
 from mtsa.errors import InputError, at
-from mtsa.metrics.base import PartScore
-from mtsa.models.answers import sentence_vectors
-from mtsa.names import counted
+from mtsa.messages import counted
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
@@ -29,8 +29,8 @@ from .text_output import READING, kept_columns, text_writer
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import CheckTexts, ExportSpec
-    from mtsa.training.folder import Run
+    from mtsa.inference.graph_export import CheckTexts, ExportSpec
+    from mtsa.training.run_directory import Run
 
 _log = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class TextPredictor(Predictor):
         return record_attention(self.model, self.model.sentences, inputs, words, prediction)
 
     def export_spec(self) -> ExportSpec:
-        from mtsa.inference.export import ExportSpec
+        from mtsa.inference.graph_export import ExportSpec
 
         inputs = ("input_ids", "attention_mask", *(("pair_ids", "pair_mask") if self.paired else ()))
         about = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
@@ -286,7 +286,7 @@ class TextPredictor(Predictor):
         Raises:
             InputError: bad data.
         """
-        from mtsa.inference.export import CheckTexts
+        from mtsa.inference.graph_export import CheckTexts
 
         path, layout = self.source(data)
         try:

@@ -18,14 +18,15 @@ from mtsa.data import readers, subwords
 from mtsa.data.batching import padded, tensors
 from mtsa.data.check_parallel import check_parallel
 from mtsa.data.examples import Example, Examples, Layout
-from mtsa.data.findings import Report
 from mtsa.data.in_memory import IN_MEMORY
 from mtsa.data.parallel import parallel_lines, read_parallel
 from mtsa.data.sharding import is_shards
+from mtsa.data.validation_report import Report
 from mtsa.errors import InputError
-from mtsa.metrics.base import PartScore
+from mtsa.messages import counted, nearest
 from mtsa.metrics.bleu import score_translations
-from mtsa.models.swapped_attention import Swap
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.patched_attention import Swap
 from mtsa.models.translator import (
     IGNORED,
     build_translator,
@@ -35,9 +36,8 @@ from mtsa.models.translator import (
     translator_class,
     translator_config,
 )
-from mtsa.names import counted, nearest
 from mtsa.training.defaults import translator_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Recipe, Vectors
 from mtsa.training.split import Split
 
@@ -45,7 +45,7 @@ from .base import Sections, Task, unread_keys
 from .encoded import EncodedData
 
 if TYPE_CHECKING:
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 

@@ -17,8 +17,8 @@ from mtsa.data.parallel import read_parallel
 from mtsa.data.text_files import lines
 from mtsa.errors import InputError
 from mtsa.files import replacing
+from mtsa.messages import counted
 from mtsa.models.translator import translate
-from mtsa.names import counted
 
 from .encoded import EncodedData
 from .inputs import check_not_file, exists, standard_lines
@@ -28,7 +28,7 @@ from .translation import TranslationData
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import ExportSpec
+    from mtsa.inference.graph_export import ExportSpec
 
 
 class TranslationPredictor(Predictor):

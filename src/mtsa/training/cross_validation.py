@@ -16,11 +16,11 @@ from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.registry import get_task
 
-from .folder import MANIFEST, RECIPE
 from .recipe import Recipe
 from .recipe_files import same_recipe
 from .resume import sources_of, tidy
 from .run import run_recipe
+from .run_directory import MANIFEST, RECIPE
 from .split import Split, cut, read_split
 
 SUMMARY = "summary.json"

@@ -30,12 +30,12 @@ from mtsa.tasks.encoded import EncodedData
 
 from . import checkpoints
 from .distributed import any_process, gather, scatter, shard, take_shares, whole_state, world
-from .loading import batches_of, count_batches
+from .epoch_batches import batches_of, count_batches
 from .optimizer import lr_factor, make_optimizer
 from .optimizer_state import load_optimizer, load_rng, save_optimizer, save_rng
 from .recipe import Recipe, Training
 from .signals import stop_requests
-from .weights import load_weights, save_weights, written
+from .weight_files import load_weights, save_weights, written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

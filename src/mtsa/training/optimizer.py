@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from mtsa.models.words import WordVectors
+from mtsa.models.word_vectors import WordVectors
 
 from .embedding_lr import SlowRows
 from .recipe import Recipe, Training

@@ -12,7 +12,7 @@ from mtsa.data.sharding import Shards
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
-from .inputs import Inputs
+from .model_inputs import Inputs
 from .recipe import Recipe
 from .split import Split, repeated
 from .streamed import stream_part

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
-from mtsa.models.pooling import POOLINGS
-from mtsa.names import nearest
+from mtsa.messages import nearest
+from mtsa.models.sentence_pooling import POOLINGS
 from mtsa.tasks.registry import get_task
 
 from .recipe import DISTRIBUTED, OPTIMIZERS, PRECISIONS, SCHEDULES, Pretrained, Recipe, Vectors

@@ -16,7 +16,7 @@ from typing import Any
 
 from mtsa.data.readers import ENDINGS
 from mtsa.errors import InputError
-from mtsa.names import nearest, one_line
+from mtsa.messages import nearest, one_line
 from mtsa.tasks.registry import get_task, task_names
 
 from .recipe import Recipe

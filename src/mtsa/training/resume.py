@@ -16,10 +16,10 @@ from mtsa.errors import InputError
 from mtsa.files import fingerprint, locked, write_json, write_text
 
 from . import checkpoints
-from .folder import MANIFEST, RECIPE, check_run
-from .inputs import MODEL_FILES
+from .model_inputs import MODEL_FILES
 from .recipe import Recipe
 from .recipe_files import same_recipe, to_toml
+from .run_directory import MANIFEST, RECIPE, check_run
 from .split import Split
 
 CHECKPOINTS, REFIT = "checkpoints", "refit"

@@ -15,24 +15,24 @@ import torch.distributed as dist
 from mtsa.data.batching import LEAST
 from mtsa.errors import InputError
 from mtsa.machine import circumstances
-from mtsa.metrics.base import PartScore
-from mtsa.models.quiet import quiet
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.transformers_logging import quiet
 from mtsa.progress import progress
 from mtsa.tasks.base import Task
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
 from . import checkpoints
-from .card import model_card
 from .distributed import world
-from .folder import write_run
-from .loading import batches_of
+from .epoch_batches import batches_of
 from .loop import TrainingLoop, steps_of, steps_per_epoch
+from .model_card import model_card
 from .prepare import Prepared, prepare
 from .recipe import Recipe
 from .resume import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
+from .run_directory import write_run
 from .split import Split, read_split
-from .weights import written
+from .weight_files import written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -13,8 +13,8 @@ import torch
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data.catalogue import SOURCES
+from mtsa.data.classification_formats import emphasised
 from mtsa.data.examples import Example
-from mtsa.data.official import emphasised
 from mtsa.data.sharding import Shards, is_shards, open_shards
 from mtsa.errors import InputError
 from mtsa.tasks.registry import get_task

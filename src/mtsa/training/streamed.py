@@ -18,7 +18,7 @@ from torch import Tensor
 from mtsa.data.batching import shuffled_batches
 from mtsa.data.sharding import Shards, deal
 from mtsa.errors import InputError
-from mtsa.metrics.base import PartScore
+from mtsa.metrics.protocol import PartScore
 from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from mtsa.errors import InputError
-from mtsa.names import one_line
+from mtsa.messages import one_line
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _LARGEST, _LAYERS, _PLACES = 10**8, 1000, 10**5  # any number of a configuration; layers; positions

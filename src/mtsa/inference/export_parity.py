@@ -21,7 +21,7 @@ from mtsa.machine import circumstances
 from mtsa.nn.functional import tensorized_attention
 from mtsa.tasks.predictor import Predictor
 
-from .export import FILES, CheckTexts, ExportSpec, silence
+from .graph_export import FILES, CheckTexts, ExportSpec, silence
 
 LENGTHS = (1, 31, 32, 33, 200, 512)
 MOST_APART = 1e-4  # of two probabilities

@@ -9,15 +9,20 @@ from typing import Annotated
 import typer
 
 from .bench import bench
+from .console import bar, counter, fail, refusing
 from .data import data
+from .embed import embed
+from .encoders import encoders
+from .evaluate import evaluate
 from .explain import explain
 from .export import export
-from .lists import add_lists
+from .paired_files import PairedFiles
+from .predict import predict
 from .pretrain import pretrain
+from .recipes import recipes
 from .score import score
 from .serve import serve
-from .shell import bar, counter, fail, refusing
-from .work import add_work
+from .train import train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,12 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure.",
 )
-add_work(app)
-add_lists(app)
-app.command()(explain)
-app.command()(export)
-app.command()(pretrain)
-app.command()(serve)
+app.command(cls=PairedFiles)(train)
+for _command in (evaluate, predict, embed, recipes, encoders, explain, export, pretrain, serve):
+    app.command()(_command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(score, name="score")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .frames import VERB, Frame, RoleSentence, Span
 from .json_lines import json_objects

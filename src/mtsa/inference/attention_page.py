@@ -10,7 +10,7 @@ from pathlib import Path
 from mtsa.files import write_text
 
 from .attention_maps import AttentionMaps
-from .weights import as_json
+from .attention_weights import as_json
 
 
 def write_page(maps: Sequence[AttentionMaps], path: Path) -> None:

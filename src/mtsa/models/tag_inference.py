@@ -12,7 +12,7 @@ from mtsa.data.bio import BEGIN
 from mtsa.data.frames import VERB
 from mtsa.progress import advance
 
-from .answers import MOST, TOKENS, Rows
+from .batched_inference import MOST, TOKENS, Rows
 from .tagger import Tagger
 
 _SURE = 1000.0  # more than any difference of scores

@@ -19,7 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mtsa.errors import InputError
 
-from .swapped_attention import SourceScores, Swap, SwappedAttention
+from .patched_attention import SourceScores, Swap, SwappedAttention
 
 M = TypeVar("M")
 _REFUSED = "mtsa_swapped"  # no activation of this name exists, so that the plain classes refuse a swapped folder

@@ -10,7 +10,7 @@ from torch import Tensor
 from mtsa.data.batching import sorted_batches, tensors
 from mtsa.progress import advance
 
-from .sentence import SentenceNetwork
+from .sentence_network import SentenceNetwork
 
 TOKENS, MOST = 4096, 256  # padded words and sentences of a batch
 

@@ -12,7 +12,7 @@ from mtsa.errors import InputError
 
 from . import readers, tables
 from .examples import Layout
-from .pairs import UNDECIDED
+from .pair_formats import UNDECIDED
 
 
 @dataclass

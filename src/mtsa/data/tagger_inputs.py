@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
-from . import role_files
+from . import srl_formats
 from .examples import Layout
 from .json_lines import json_objects
 from .props import blocks
-from .role_files import read_roles, words_beside
+from .srl_formats import read_roles, words_beside
 from .tagged import BETWEEN
 from .text_files import lines
 
 _COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
-FORMATS = ("lines", "jsonl", "columns", *role_files.FORMATS)
+FORMATS = ("lines", "jsonl", "columns", *srl_formats.FORMATS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import functools
 import hashlib
 from importlib import resources
 
-from mtsa.inference.page import filled
+from mtsa.inference.attention_page import filled
 
 
 @functools.cache

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -24,19 +24,6 @@ def stopped() -> NoReturn:
     """A signal came: what to do next, and the exit code of SIGINT."""
     typer.echo("Stopped. Rerun the command to resume", err=True)
     raise typer.Exit(130)
-
-
-def check_options(options: dict[str, Any], supported: Collection[str], task: str) -> None:
-    """Refuse options that a model does not support.
-
-    Raises:
-        InputError: such an option.
-    """
-    from mtsa.errors import InputError
-
-    for name in options:
-        if name not in supported:
-            raise InputError(f"--{name.replace('_', '-')} does not apply to models for {task}; remove it")
 
 
 @contextmanager

@@ -29,16 +29,16 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokeni
 from mtsa.errors import InputError
 from mtsa.files import replacing, write_json
 from mtsa.machine import circumstances
-from mtsa.models.quiet import quiet
+from mtsa.models.transformers_logging import quiet
 from mtsa.progress import progress
 
 from . import checkpoints
 from .distributed import any_process, gather, scatter, shard, take_shares, whole_state
+from .language_model_data import END, UNKNOWN, rows_of, running_tokenizer
 from .resume import alone, is_first, read_state
 from .run import set_threads
-from .running_text import END, UNKNOWN, rows_of, running_tokenizer
 from .signals import StopRequest, stop_requests
-from .weights import written
+from .weight_files import written
 
 _RECORD, _BEGUN = "record.json", "begun.json"
 _CHECKPOINTS = "checkpoints"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtsa.names import nearest
+from mtsa.messages import nearest
 from mtsa.nn.pooling import Source2Token
 
 POOLINGS = ("source2token", "max", "mean")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtsa.metrics.base import PartScore
+from mtsa.metrics.protocol import PartScore
 from mtsa.tasks.registry import get_task
 
 from .recipe import Recipe

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mtsa.encoders import build_encoder, find_encoder
 
 from .network_config import Output
-from .words import WordVectors
+from .word_vectors import WordVectors
 
 
 class ContextNetwork(nn.Module):

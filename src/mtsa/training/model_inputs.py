@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mtsa.data import embeddings, tokenization
 from mtsa.errors import InputError
-from mtsa.models.words import WordVectors
+from mtsa.models.word_vectors import WordVectors
 
 from .recipe import Recipe
 from .split import check_there

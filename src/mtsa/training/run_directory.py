@@ -13,17 +13,17 @@ from torch import nn
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
+from mtsa.messages import one_line
 from mtsa.models.network_config import read_config
-from mtsa.models.quiet import quiet
-from mtsa.names import one_line
+from mtsa.models.transformers_logging import quiet
 from mtsa.tasks.registry import get_task
 
-from .card import CARD
-from .inputs import Inputs
+from .model_card import CARD
+from .model_inputs import Inputs
 from .recipe import Recipe
 from .recipe_files import load_recipe, to_toml
 from .validation import check_weights
-from .weights import load_weights, save_weights
+from .weight_files import load_weights, save_weights
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"

@@ -11,8 +11,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from .context import ContextNetwork
-from .pooling import build_pooling
+from .base_network import ContextNetwork
+from .sentence_pooling import build_pooling
 
 
 @dataclass(frozen=True)
