@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtsa.cli.console import fail, refusing
+from mtsa.cli.console import exit_on_error, fail
 from mtsa.cli.main import start_logging
 
 from .bench_commands import bench
@@ -60,7 +60,7 @@ def classification(
     from .classification_table import accuracy_rows, checked
     from .markdown import markdown
 
-    with refusing():
+    with exit_on_error():
         places = plan.Places(data, vectors)
         found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places, runs), records, minutes, show))
         typer.echo(markdown(accuracy_rows(found)))
@@ -94,7 +94,7 @@ def nli(
     from .parameter_counts import nli_counts
 
     pretrained = tuple((name, folder) for name, folder in (("gpt", gpt), ("minilm", minilm)) if folder is not None)
-    with refusing():
+    with exit_on_error():
         costs = {} if picture is None else read_costs(cost)
         places = plan.Places(data, vectors, pretrained)
         found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places, runs), records, minutes, show))
@@ -124,7 +124,7 @@ def srl(
     from .paths import Places
     from .srl_table import checked, role_rows
 
-    with refusing():
+    with exit_on_error():
         places = Places(data, vectors)
         found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), places), records, minutes, show))
         typer.echo(markdown(role_rows(found)))
@@ -150,7 +150,7 @@ def translation(
     from .markdown import markdown
     from .translation_table import bleu_rows, checked
 
-    with refusing():
+    with exit_on_error():
         found = checked(_recorded(lambda: plan.units(_names(datasets), _names(models), data, runs), records, minutes, show))
         typer.echo(markdown(bleu_rows(found)))
 
@@ -206,7 +206,7 @@ def results(
     """Write the results page from the records."""
     from . import results_page
 
-    with refusing():
+    with exit_on_error():
         results_page.write(records, out)
     typer.echo(f"written: {out}")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from mtsa.baselines import RIVALS, check_installed, rival_figures
 from mtsa.progress import progress
-from mtsa.training.cross_validation import folds_of
-from mtsa.training.launch import make
+from mtsa.training.cross_validation import make_folds
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import to_toml
 from mtsa.training.split import Split, check_there, read_split, repeated
@@ -224,7 +224,7 @@ def _recipe(protocol: Protocol, places: Places, row: Row | None, number: int) ->
     files = {key: str(places.file(name)) for key, name in protocol.files}
     encoder, settings = row.encoder if row else None, [*settings, *places.member]
     vectors = str(places.glove)
-    return make(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=vectors, seed=number, settings=settings)
+    return build_recipe(f"{protocol.name}.cpu", data=files, encoder=encoder, vectors=vectors, seed=number, settings=settings)
 
 
 def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = True) -> Split:
@@ -233,7 +233,7 @@ def _split(protocol: Protocol, places: Places, number: int, *, phrases: bool = T
     Without `phrases`, a training set of trees gives whole sentences alone.
     """
     if protocol.folds:
-        return folds_of(_recipe(protocol, places, None, 0), protocol.folds)[number]
+        return make_folds(_recipe(protocol, places, None, 0), protocol.folds)[number]
     recipe = _recipe(protocol, places, None, number)
     data = recipe.data if phrases else dataclasses.replace(recipe.data, phrases=False, oversampling=0)
     return read_split(dataclasses.replace(recipe, data=data))

@@ -17,12 +17,12 @@ from mtsa.data.examples import Example, Layout
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.registry import get_task
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from mtsa.training.model_inputs import MODEL_FILES
 from mtsa.training.recipe import Recipe
 from mtsa.training.run import run_recipe
 from mtsa.training.run_directory import MANIFEST, open_run
-from mtsa.training.split import Split, check_there, cut, repeated
+from mtsa.training.split import Split, check_there, repeated, split_off
 
 from . import paths
 from .recipe_runs import RecipeUnit, plain_settings, read_report, without_lists, without_seed
@@ -157,7 +157,7 @@ class Trained(RecipeUnit):
             base, vectors = "snli.cpu", str(self.places.glove)
             settings += self.places.member
         data = {"train": self.corpus.name, "dev": "", "test": ""}
-        return make(base, data=data, encoder=self.kind.encoder, vectors=vectors, seed=self.number, settings=settings)
+        return build_recipe(base, data=data, encoder=self.kind.encoder, vectors=vectors, seed=self.number, settings=settings)
 
     @property
     def _below(self) -> Path:
@@ -221,7 +221,7 @@ def read_parts(corpus: Corpus, places: Places, seed: int) -> tuple[Split, dict[s
     train = [example for name, format in corpus.train for example in _read(places, name, format)]
     dev = [example for name, format in corpus.dev for example in _read(places, name, format)]
     if not dev:
-        train, dev = cut(train, 0.1, seed, by_class=True)
+        train, dev = split_off(train, 0.1, seed, by_class=True)
     return Split(train, dev, [], []), {name: _read(places, file, format) for name, file, format in corpus.tests}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtsa.training.recipe import Recipe, without_endings
+from mtsa.training.recipe import Recipe, base_name
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
 from mtsa.training.run_directory import MANIFEST
@@ -69,7 +69,7 @@ class RecipeUnit(Unit):
         """The figures of each test file of a finished run, by its name."""
         metrics = read_report(folder, "metrics")
         further = {name.removeprefix("test:"): figures for name, figures in metrics.items() if name.startswith("test:")}
-        return {without_endings(self.recipe.data.test): metrics["test"], **further}
+        return {base_name(self.recipe.data.test): metrics["test"], **further}
 
     def train(self, folder: Path) -> None:
         """Run the recipe to its end, or go on with it."""

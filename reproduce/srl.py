@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import check_there
 
@@ -97,7 +97,7 @@ class Trained(RecipeUnit):
         settings = [f"encoder.{key}={value}" for key, value in self.kind.options]
         settings += self.places.member
         data = {part: self._file(getattr(self.bank, part)) for part in ("train", "dev", "test")}
-        return make(
+        return build_recipe(
             "srl.cpu",
             data={**data, "tests": [self._file(name) for name in self.bank.others], "format": self.bank.format},
             encoder=self.kind.encoder,

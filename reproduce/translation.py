@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import check_there
 
@@ -87,7 +87,7 @@ class Trained(RecipeUnit):
         }
         settings = [f"encoder.{key}={value}" for key, value in self.kind.options]
         data = {**parts, **targets, **others}
-        return make(self.bitext.recipe, data=data, encoder=self.kind.encoder, seed=self.number, settings=settings)
+        return build_recipe(self.bitext.recipe, data=data, encoder=self.kind.encoder, seed=self.number, settings=settings)
 
     def _file(self, name: str, language: str) -> str:
         return str((self.data / f"{name}.{language}").resolve())

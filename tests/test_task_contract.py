@@ -288,7 +288,7 @@ def test_a_task_of_a_user_resumes_after_a_kill(place):
     slowly = process(*arguments, "--out", "killed", module="tests.training.slowly")
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
     end = time.monotonic() + 120
-    while first.poll() is None and not checkpoints.checkpoints(place / "killed" / "checkpoints"):
+    while first.poll() is None and not checkpoints.list_checkpoints(place / "killed" / "checkpoints"):
         assert time.monotonic() < end
         time.sleep(0.01)
     first.kill()

@@ -24,7 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o666 & ~umask())
-        force(partial)
+        fsync(partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def locked(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def force(path: Path) -> None:
+def fsync(path: Path) -> None:
     """See that a file or folder is on the disk, not in memory alone."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

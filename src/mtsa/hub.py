@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from mtsa.models.attention_patching import ARCHITECTURES, config_class, swapped_classes
+from mtsa.models.attention_patching import ARCHITECTURES, patched_classes, patched_config_class
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.hub_models import (
     MtsaForSequenceClassification,
@@ -22,9 +22,9 @@ __all__ = [
 ]
 
 for _kind in ARCHITECTURES:
-    AutoConfig.register(f"mtsa_{_kind}", config_class(_kind), exist_ok=True)
-    for _auto, _class in swapped_classes(_kind):
-        _auto.register(config_class(_kind), _class, exist_ok=True)
+    AutoConfig.register(f"mtsa_{_kind}", patched_config_class(_kind), exist_ok=True)
+    for _auto, _class in patched_classes(_kind):
+        _auto.register(patched_config_class(_kind), _class, exist_ok=True)
 AutoConfig.register(MtsaConfig.model_type, MtsaConfig, exist_ok=True)
 AutoConfig.register(MtsaPairConfig.model_type, MtsaPairConfig, exist_ok=True)
 AutoConfig.register(MtsaTaggerConfig.model_type, MtsaTaggerConfig, exist_ok=True)

@@ -24,7 +24,7 @@ SHOWN: tuple[tuple[str, Mask], ...] = (
 )
 
 
-def show(say: Callable[[str], None], progress: Progress) -> None:
+def run_layer_demo(say: Callable[[str], None], progress: Progress) -> None:
     """Say the three parts, line by line."""
     _masks(say)
     _agreement(say)

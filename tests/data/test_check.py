@@ -4,19 +4,19 @@ from typer.testing import CliRunner
 
 from mtsa.cli import app
 from mtsa.data.check_parallel import check_parallel
-from mtsa.data.check_texts import check
+from mtsa.data.check_texts import check_texts
 from mtsa.data.examples import Layout
 
 
 def report(folder, text, **options):
     path = folder / "a.csv"
     path.write_text(text)
-    return check(path, Layout(), **options)
+    return check_texts(path, Layout(), **options)
 
 
 def test_a_good_file(tmp_path):
     found = report(tmp_path, "text,label\none two,x\nthree,y\nfour,x\n")
-    assert found.wrong == []
+    assert found.errors == []
     assert found.labels == {"x": 2, "y": 1}
     lines = "\n".join(found.lines())
     assert "3 rows" in lines
@@ -27,22 +27,22 @@ def test_a_good_file(tmp_path):
 
 def test_oddities_are_told_with_their_lines(tmp_path):
     found = report(tmp_path, "text,label\na,x\na,x\na,y\n,x\nb,y\n" + "w " * 600 + ",y\n")
-    odd = "\n".join(found.odd)
+    odd = "\n".join(found.warnings)
     assert "1 row with an empty text, which training leaves out: line 5" in odd
     assert "1 text there before with the same label: lines 2 and 3" in odd
     assert "1 text there before with another label: lines 2 and 4" in odd
     assert "1 texts have more than 512 words" in odd
-    assert found.wrong == []
+    assert found.errors == []
 
 
 def test_what_is_wrong_is_said_with_what_was_read_before(tmp_path):
     found = report(tmp_path, "text,label\na,x\nb,y,z\n")
     assert found.rows == 1
-    assert "line 3: 3 fields" in found.wrong[0]
-    assert report(tmp_path, "text,label\na,x\nb,x\n").wrong == [
+    assert "line 3: 3 fields" in found.errors[0]
+    assert report(tmp_path, "text,label\na,x\nb,x\n").errors == [
         'all rows have the label "x"; a classifier needs at least two classes'
     ]
-    assert "holds no examples" in report(tmp_path, "text,label\n").wrong[0]
+    assert "holds no examples" in report(tmp_path, "text,label\n").errors[0]
 
 
 def test_targets_are_described(tmp_path):
@@ -59,17 +59,17 @@ def parallel_report(folder, english, german):
 def test_parallel_text(tmp_path):
     long = "one two three four five six seven eight nine"
     found = parallel_report(tmp_path, f"a dog\n\nOK\na dog\n{long}\n", "ein Hund\nleer\nOK\nein Hund\nkurz\n")
-    assert not found.wrong
+    assert not found.errors
     assert found.sentences == 4
-    assert found.told[0] == "words in a line of a.en: median 2, longest 9"
-    assert found.odd == [
+    assert found.summary[0] == "words in a line of a.en: median 2, longest 9"
+    assert found.warnings == [
         "1 lines empty on a side, which training leaves out: line 2",
         "1 lines that are the same in both files: line 3",
         "1 lines with 3 times as many words as the other side; is it the same text? line 5",
         "1 sentences that were there before: line 4",
     ]
-    assert parallel_report(tmp_path, "a dog\n", "ein Hund\n").odd == []
-    (told,) = parallel_report(tmp_path, "a\nb\n", "c\n").wrong
+    assert parallel_report(tmp_path, "a dog\n", "ein Hund\n").warnings == []
+    (told,) = parallel_report(tmp_path, "a\nb\n", "c\n").errors
     assert "ends after line 1" in told
 
 
@@ -89,7 +89,7 @@ def test_the_command_takes_as_many_files_as_the_task(tmp_path):
 def test_pairs_that_are_one_text_or_turned_round(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,pair,label\na b,c d,yes\nc d,a b,no\ne f,e f,no\na b,c d,yes\n")
-    odd = check(path, Layout(pair_column="pair"), paired=True).odd
+    odd = check_texts(path, Layout(pair_column="pair"), paired=True).warnings
     assert "1 pair of the same text twice: line 4" in odd
     assert "1 pair there before with the texts the other way round: line 3" in odd
     assert "1 text there before with the same label: lines 2 and 5" in odd

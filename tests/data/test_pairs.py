@@ -5,10 +5,10 @@ import json
 import pytest
 
 from mtsa.data import readers
-from mtsa.data.check_texts import check
+from mtsa.data.check_texts import check_texts
 from mtsa.data.examples import Layout
 from mtsa.errors import InputError
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 
 ROWS = [
     ("A man sleeps.", "A person rests.", "entailment", "1e"),
@@ -95,7 +95,7 @@ WRONG = {
 def test_layouts_that_do_not_fit_the_task(case, tmp_path):
     options, paired, message = WRONG[case]
     with pytest.raises(InputError, match=message):
-        readers.settle(Layout(**options), tmp_path / "x.csv", paired=paired)
+        readers.resolve_layout(Layout(**options), tmp_path / "x.csv", paired=paired)
 
 
 def test_short_rows_and_other_values_are_named_with_their_line(tmp_path):
@@ -111,7 +111,7 @@ def test_short_rows_and_other_values_are_named_with_their_line(tmp_path):
 
 def test_a_check_looks_at_both_sides(tmp_path):
     rows = [*ROWS, ("A dog runs.", "A cat runs.", "neutral", "3"), ("A dog runs.", "", "neutral", "4")]
-    told = "\n".join(check(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
+    told = "\n".join(check_texts(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
     assert "1 rows without an agreed label (-)" in told
     assert "1 row with an empty text" in told
     assert "1 text there before with another label: lines 3 and 4" in told
@@ -136,7 +136,9 @@ def test_columns_of_ones_own_go_before_the_format_of_a_recipe():
     """The recipes of SNLI read its own columns; whoever names others has a table."""
     data = {"train": "a.csv", "dev": "b.csv", "text_column": "a", "pair_column": "b"}
     assert (
-        make("snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.lr_multiplier=1.0"]).data.format
+        build_recipe(
+            "snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.lr_multiplier=1.0"]
+        ).data.format
         == "auto"
     )
-    assert make("snli.cpu").data.format == "nli"
+    assert build_recipe("snli.cpu").data.format == "nli"

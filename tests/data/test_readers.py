@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from mtsa.data import readers
-from mtsa.data.classification_formats import emphasised
+from mtsa.data.classification_formats import oversample
 from mtsa.data.examples import Layout
 from mtsa.errors import InputError
 
@@ -140,6 +140,6 @@ def test_phrases_as_the_authors_weighted_them(tmp_path):
     """Each distinct phrase once; whole sentences and phrases that are not neutral as often as asked for."""
     path = tmp_path / "trees.txt"
     path.write_text("(2 (2 it) (2 (2 is) (4 good)))\n(2 (2 it) (3 works))\n(4 good)\n")
-    found = Counter((e.text, e.label) for e in emphasised([*readers.read(path, Layout(format="sst", phrases=True))], 4))
+    found = Counter((e.text, e.label) for e in oversample([*readers.read(path, Layout(format="sst", phrases=True))], 4))
     once = {("it", "2"): 1, ("is", "2"): 1, ("is good", "2"): 1}
     assert found == once | {("it is good", "2"): 4, ("good", "4"): 4, ("it works", "2"): 4, ("works", "3"): 4}

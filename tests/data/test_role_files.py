@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mtsa.cli.main import app
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.srl_formats import read_roles, role_lines, words_beside
+from mtsa.data.srl_formats import read_roles, role_lines, words_path
 from mtsa.errors import InputError
 
 SENTENCES = [
@@ -144,7 +144,7 @@ def test_senses_and_parts_of_speech_survive(tmp_path):
 def test_encodings_and_packed_props(tmp_path):
     (tmp_path / "a.props.gz").write_bytes(gzip.compress("caf\u00e9\t(V*)\n".encode("cp1252")))
     (tmp_path / "a.words.gz").write_bytes(gzip.compress("caf\u00e9\n".encode("cp1252")))
-    words = words_beside(tmp_path / "a.props.gz", "auto")
+    words = words_path(tmp_path / "a.props.gz", "auto")
     (sentence,) = read_roles(tmp_path / "a.props.gz", words=words, encoding="cp1252")
     assert sentence.words == ("caf\u00e9",)
     with pytest.raises(InputError, match="--encoding cp1252"):

@@ -9,7 +9,7 @@ from mtsa.data.check_tags import check_roles, check_tagged
 from mtsa.data.examples import Layout
 from mtsa.data.tagged import read_tagged
 from mtsa.data.tagger_inputs import read_sentences
-from mtsa.data.tokenization import split_text, word_numbers, word_tokenizer
+from mtsa.data.tokenization import encode_word_lists, split_text, word_tokenizer
 from mtsa.errors import InputError
 
 CONLL = """-DOCSTART- -X- O O
@@ -94,8 +94,8 @@ def test_check_of_tagged_sentences(tmp_path):
     assert "odd: 2 x span that goes on (I-) without a beginning" in lines
     assert "1 sentences that were there before: line 4" in lines
     wrong = check_tagged(file(tmp_path, "a X\nb X\n"), Layout())
-    assert wrong.wrong == ['all words have the tag "X"; a tagger needs at least two']
-    assert "line 1" in check_tagged(file(tmp_path, "a\n"), Layout()).wrong[0]
+    assert wrong.errors == ['all words have the tag "X"; a tagger needs at least two']
+    assert "line 1" in check_tagged(file(tmp_path, "a\n"), Layout()).errors[0]
     assert "6 tags" not in lines
 
 
@@ -120,9 +120,9 @@ def test_check_of_roles(tmp_path):
     assert "reference (R-) without what it refers to" in lines
     assert "nothing is wrong" in lines
     (tmp_path / "a.words").unlink()
-    assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).wrong[0]
+    assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).errors[0]
     (tmp_path / "b.words").write_text("no\n")
-    assert check_roles(file(tmp_path, "-\n", "b.props"), Layout()).wrong == [
+    assert check_roles(file(tmp_path, "-\n", "b.props"), Layout()).errors == [
         "no sentence has a predicate; there is nothing to learn"
     ]
 
@@ -132,7 +132,7 @@ def test_text_is_split_where_the_vocabulary_does_not_know_the_piece():
     assert split_text(tokenizer, "So-called plan. Don\u2019t e-mail the U.S. ...") == [
         "So-called", "plan", ".", "Do", "n't", "e", "-", "mail", "the", "U.S.", ".", ".", ".",
     ]  # fmt: skip
-    assert word_numbers(tokenizer, [["So-called", "what?"], []]) == [[2, 1], []]
+    assert encode_word_lists(tokenizer, [["So-called", "what?"], []]) == [[2, 1], []]
 
 
 def test_sentences_of_any_file(tmp_path):

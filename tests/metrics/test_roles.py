@@ -112,7 +112,7 @@ RULES = {  # gold, answer, right, answered, there, perfect of gold frames
 def test_each_rule(case):
     gold, answer, right, answered, there, perfect = RULES[case]
     score = score_roles([sentence(*gold)], [sentence(*answer)])
-    assert (score.whole.right, score.whole.answered, score.whole.there) == (right, answered, there)
+    assert (score.total.right, score.total.answered, score.total.there) == (right, answered, there)
     assert (score.perfect, score.frames) == (perfect, len(gold))
 
 
@@ -120,7 +120,7 @@ def test_a_frame_of_another_lemma_is_missed_and_its_answers_do_not_count():
     gold = sentence((2, [("A0", 0, 1)]), (5, []))
     frames = tuple(dataclasses.replace(frame, lemma="other") for frame in gold.frames)
     score = score_roles([gold], [dataclasses.replace(gold, frames=frames)])
-    assert (score.whole.right, score.whole.answered, score.whole.there) == (0, 0, 1)
+    assert (score.total.right, score.total.answered, score.total.there) == (0, 0, 1)
     assert (score.perfect, score.frames) == (1, 2)
 
 
@@ -133,11 +133,11 @@ def test_damage_costs_what_it_should():
         moved = [(label, a, b) if rng.random() < 0.7 else ("AM-LOC", a, b) for label, a, b in kept]
         score = score_roles([sentence((4, spans))], [sentence((4, moved))])
         right = sum(span in spans for span in moved)
-        assert (score.whole.right, score.whole.answered, score.whole.there) == (right, len(kept), 4)
+        assert (score.total.right, score.total.answered, score.total.there) == (right, len(kept), 4)
         assert score.perfect == (moved == spans)
         if moved:
             precision, recall = right / len(moved), right / 4
-            assert score.whole.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0.0)
+            assert score.total.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0.0)
 
 
 def test_the_command(tmp_path):

@@ -10,9 +10,9 @@ from reproduce.benchmarks.report import sections
 from torch import nn
 from typer.testing import CliRunner
 
-from mtsa.models.patched_attention import SwappedAttention
+from mtsa.models.patched_attention import PatchedAttention
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from reproduce import srl, translation
 
 SETTING = stacks.PRESETS["translation"]
@@ -21,7 +21,7 @@ SETTING = stacks.PRESETS["translation"]
 def test_the_encoders_are_those_of_the_tables():
     swapped = {
         row: sum(
-            isinstance(module, SwappedAttention)
+            isinstance(module, PatchedAttention)
             for module in stacks.encoder("translation", "multi30k.cpu", row, SETTING).modules()
         )
         for row in translation.ROWS
@@ -61,7 +61,7 @@ def test_padding_is_not_looked_at(task, recipe, row):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_dropout_is_that_of_the_recipe(dropout):
-    made = make("srl.cpu", settings=[f"model.dropout={dropout}", "encoder.attention_dropout=0.0"])
+    made = build_recipe("srl.cpu", settings=[f"model.dropout={dropout}", "encoder.attention_dropout=0.0"])
     encoder = stacks.Tagging(made).train()
     x, keep = torch.randn(2, 8, encoder.width), torch.ones(2, 8, dtype=torch.bool)
     assert torch.allclose(encoder(x, keep), encoder(x, keep)) is (dropout == 0)

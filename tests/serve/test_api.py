@@ -8,16 +8,16 @@ import torch
 from starlette.testclient import TestClient
 
 from mtsa.serve.app import build_app
-from mtsa.serve.explorer_page import page, policy
+from mtsa.serve.explorer_page import content_security_policy, explorer_page
 from mtsa.serve.limits import CHARACTERS, QUESTIONS, Limits
-from mtsa.serve.served_model import Served, open_models
+from mtsa.serve.served_model import ServedModel, open_models
 from tests.runs import look
 
 TEXT = "the old red dog"
 
 
 def client_of(runs, limits=None, **options):
-    app = build_app({task: Served(task, predictor) for task, predictor in runs.items()}, limits or Limits(), **options)
+    app = build_app({task: ServedModel(task, predictor) for task, predictor in runs.items()}, limits or Limits(), **options)
     return TestClient(app, base_url="http://localhost")
 
 
@@ -175,7 +175,7 @@ def test_a_body_that_is_too_long_is_refused(runs):
 def test_a_body_that_does_not_arrive(runs):
     import anyio
 
-    from mtsa.serve.middleware import Gate
+    from mtsa.serve.middleware import RequestMiddleware
 
     sent = []
 
@@ -187,7 +187,7 @@ def test_a_body_that_does_not_arrive(runs):
 
     head = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/predict", "headers": head}
-    anyio.run(Gate(None, limits=Limits(seconds=0.1)), scope, never, note)
+    anyio.run(RequestMiddleware(None, limits=Limits(seconds=0.1)), scope, never, note)
     assert sent[0]["status"] == 408
 
 
@@ -253,7 +253,7 @@ class Slow:
 def test_no_answer_in_time(runs):
     import time
 
-    slow = Slow(Served("slow", runs["classification"]), lambda questions: time.sleep(0.5))
+    slow = Slow(ServedModel("slow", runs["classification"]), lambda questions: time.sleep(0.5))
     with TestClient(build_app({"slow": slow}, Limits(seconds=0.1)), base_url="http://localhost") as client:
         assert "too long" in refusal(ask(client, "slow", {"text": "a"}), 504)
 
@@ -269,7 +269,7 @@ def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
     def fails(questions):
         raise RuntimeError("secret/path")
 
-    slow = Slow(Served("slow", runs["classification"]), fails)
+    slow = Slow(ServedModel("slow", runs["classification"]), fails)
     app = build_app({"slow": slow}, Limits())
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         response = ask(client, "slow", {"text": "a"})
@@ -281,11 +281,11 @@ def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
 def test_the_page_loads_nothing_from_outside(client):
     response = client.get("/")
     assert response.headers["content-type"].startswith("text/html")
-    assert response.headers["content-security-policy"] == policy()
-    assert "default-src 'none'" in policy()
-    assert "unsafe" not in policy()
-    assert "://" not in page()
-    assert "__MAPS" not in page()
+    assert response.headers["content-security-policy"] == content_security_policy()
+    assert "default-src 'none'" in content_security_policy()
+    assert "unsafe" not in content_security_policy()
+    assert "://" not in explorer_page()
+    assert "__MAPS" not in explorer_page()
     assert response.headers["x-content-type-options"] == "nosniff"
 
 

@@ -63,7 +63,7 @@ def test_values_train_the_same_model_as_a_file(kind, from_file, tmp_path):
 def test_pairs_tags_and_translations(tmp_path):
     pairs = [{"text": text, "pair": text[::-1], "label": label} for text, label in ROWS]
     model = mtsa.train(train=pairs, task="pair", out=tmp_path / "pair", settings=QUICK)
-    assert model.evaluate(pairs).figures.count == 60
+    assert model.evaluate(pairs).metrics.count == 60
     assert len(model.predict(pairs[:3])) == 3
     quick = {
         "training.epochs": 1,
@@ -75,7 +75,7 @@ def test_pairs_tags_and_translations(tmp_path):
     }
     tagged = [(text.split(), ["B-x" if word in ("red", "apple") else "O" for word in text.split()]) for text, _ in ROWS]
     tagger = mtsa.train(train=tagged, task="tagging", out=tmp_path / "tags", settings=quick)
-    assert tagger.evaluate(tagged).figures.count == 60
+    assert tagger.evaluate(tagged).metrics.count == 60
     assert tagger.predict([{"words": ["the", "red"]}])[0].words == ("the", "red")
     quick = {
         "training.max_steps": 2,
@@ -88,7 +88,7 @@ def test_pairs_tags_and_translations(tmp_path):
     translator = mtsa.train(
         train=parallel, task="translation", out=tmp_path / "tr", settings={**quick, "tokens.vocab_size": 320}
     )
-    assert translator.evaluate(parallel[:2], num_beams=1).figures.count == 2
+    assert translator.evaluate(parallel[:2], num_beams=1).metrics.count == 2
 
 
 BAD = {

@@ -12,7 +12,7 @@ import pytest
 import mtsa
 from mtsa.encoders import build_encoder
 from mtsa.errors import InputError
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import RENAMED, load_recipe, make_recipe, named_recipes, to_toml
 
@@ -119,7 +119,7 @@ def test_unknown_recipes_and_broken_files(tmp_path):
 
 
 def test_settings_are_put_over_a_recipe():
-    recipe = make("trec.cpu", data={"train": "x"}, encoder="bilstm", seed=7, settings=["training.batch_size=8"])
+    recipe = build_recipe("trec.cpu", data={"train": "x"}, encoder="bilstm", seed=7, settings=["training.batch_size=8"])
     assert recipe.data.train == "x"
     assert recipe.data.format == "trec"
     assert dict(recipe.encoder) == {"name": "bilstm", "width": 150}
@@ -131,9 +131,9 @@ def test_a_users_file_gets_settings_by_its_size(tmp_path):
     for count in (100, 3000):
         path = tmp_path / f"{count}.csv"
         path.write_text("text,label\n" + "".join(f"t{n},{n % 2}\n" for n in range(count)))
-        sizes[count] = make(None, data={"train": str(path)}).training
+        sizes[count] = build_recipe(None, data={"train": str(path)}).training
     assert sizes[100].epochs > sizes[3000].epochs
-    assert make(None, data={"train": str(path)}, settings=["training.epochs=3"]).training.epochs == 3
+    assert build_recipe(None, data={"train": str(path)}, settings=["training.epochs=3"]).training.epochs == 3
 
 
 def sections():
@@ -279,18 +279,18 @@ def test_old_keys_that_are_set_go_over_a_recipe_with_one_warning(tmp_path):
     for recipe, data in (("trec.cpu", {}), (None, {"train": str(path)})):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = make(recipe, data=data, settings=["training.batch=9", "tokens.longest=77"])
+            found = build_recipe(recipe, data=data, settings=["training.batch=9", "tokens.longest=77"])
         (message,) = deprecated(caught)
         assert "training.batch is now training.batch_size" in message
-        assert found == make(recipe, data=data, settings=["training.batch_size=9", "tokens.max_length=77"])
+        assert found == build_recipe(recipe, data=data, settings=["training.batch_size=9", "tokens.max_length=77"])
         assert (found.training.batch_size, found.tokens.max_length) == (9, 77)
     (tmp_path / "old.toml").write_text(OLD)
     with pytest.warns(DeprecationWarning, match="until version"):
         assert load_recipe(str(tmp_path / "old.toml"), ["training.batch_size=9"]).training.batch_size == 9
     with pytest.warns(DeprecationWarning, match=r"data\.dev_share is now data\.dev_fraction"):
-        assert make("questions.cpu", data={"dev_share": 0.3}).data.dev_fraction == 0.3
+        assert build_recipe("questions.cpu", data={"dev_share": 0.3}).data.dev_fraction == 0.3
     with pytest.raises(InputError, match=r"training\.batch is the old name of training\.batch_size"):
-        make("trec.cpu", settings=["training.batch=9", "training.batch_size=8"])
+        build_recipe("trec.cpu", settings=["training.batch=9", "training.batch_size=8"])
 
 
 def test_a_recipe_with_new_keys_warns_of_nothing(tmp_path):

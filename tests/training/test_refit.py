@@ -108,6 +108,6 @@ def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
     assert 0 < told["seconds"] < 60
     assert told["processes"] == 1
     spent.write_text(json.dumps({**told, "seconds": 1000.0}))
-    monkeypatch.setattr("mtsa.training.checkpoints.check", lambda folder: None)  # which would see it
+    monkeypatch.setattr("mtsa.training.checkpoints.verify", lambda folder: None)  # which would see it
     outcome, _, record = run(plain(recipe), tmp_path / "run")
     assert 1000 < outcome.seconds == record["seconds"] < 1100

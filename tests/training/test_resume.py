@@ -51,7 +51,7 @@ def kill_after(recipe, folder, step):
     slowed = [sys.executable, "-m", "tests.training.slowly", *command(recipe, folder)[3:]]
     process = subprocess.Popen(slowed, stdout=subprocess.DEVNULL)
     end = time.monotonic() + 120
-    while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
+    while not checkpoints.checkpoint_path(folder / "checkpoints", step).exists():
         assert process.poll() is None, "it ended before it was killed"
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -90,7 +90,7 @@ def test_killed_during_a_save(whole, tmp_path):
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, *command(recipe, folder)[3:]], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
-    found = checkpoints.checkpoints(folder / "checkpoints")
+    found = checkpoints.list_checkpoints(folder / "checkpoints")
     assert [checkpoints.step_of(path) for path in found][-1] == 14
     assert (folder / "checkpoints" / ".saving-21").exists()
     subprocess.run(command(recipe, folder), check=True, capture_output=True, timeout=300)
@@ -136,8 +136,8 @@ def test_changed_data_is_noticed(whole, tmp_path):
 def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     for name in ("checkpoint-5", "checkpoint-30", "checkpoint-x", ".saving-40", "other"):
         (tmp_path / name).mkdir()
-    assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
-    checkpoints.sweep(tmp_path, keep={tmp_path / "checkpoint-30"})
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
+    checkpoints.delete_except(tmp_path, keep={tmp_path / "checkpoint-30"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_gone_on_from(whole, 
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
-    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    last = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     files = sorted(last.iterdir())
     assert [file.name for file in files] == [
         "files.json", "optimizer.safetensors", "rng-0.safetensors", "state.json", "weights.safetensors",
@@ -166,7 +166,7 @@ def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
     recipe, _ = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
-    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    last = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     path, listed = last / "state.json", json.loads((last / "files.json").read_text())
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "best_step": 3}))  # one that is gone
@@ -212,7 +212,7 @@ def test_a_list_that_names_nothing_is_no_list(tmp_path):
     (tmp_path / "model.safetensors").write_text("junk")
     (tmp_path / "files.json").write_text("{}")
     with pytest.raises(InputError, match="is damaged"):
-        checkpoints.check(tmp_path)
+        checkpoints.verify(tmp_path)
     (tmp_path / "files.json").unlink()
     with pytest.raises(InputError, match="or of an earlier version"):
-        checkpoints.check(tmp_path)
+        checkpoints.verify(tmp_path)

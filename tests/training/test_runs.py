@@ -16,7 +16,7 @@ from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
 from mtsa.training.run_directory import open_run
-from mtsa.training.split import cut, read_split
+from mtsa.training.split import read_split, split_off
 from tests.encoders.test_encoders import SMALL
 from tests.workbench import glove, sentences, small_recipe, write_csv
 
@@ -39,7 +39,7 @@ def trained(data, tmp_path_factory):
 
 def test_a_small_run_learns(trained):
     outcome, predictor = trained
-    assert outcome.dev.figures.accuracy > 0.95
+    assert outcome.dev.metrics.accuracy > 0.95
     fresh = sentences(50, seed=9)
     answers = predictor.predict([text for text, _ in fresh])
     assert sum(answer.label == label for answer, (_, label) in zip(answers, fresh, strict=True)) > 45
@@ -59,11 +59,11 @@ def test_every_encoder_trains_saves_loads_and_predicts(name, data, tmp_path):
         (alone,) = predictor.predict([text])
         assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["dev"]["accuracy"] == outcome.dev.figures.accuracy
+    assert metrics["dev"]["accuracy"] == outcome.dev.metrics.accuracy
     split = read_split(recipe)
     rows = [example.text for example in split.dev]
     right = [answer.label == example.label for answer, example in zip(predictor.predict(rows), split.dev, strict=True)]
-    assert sum(right) / len(right) == pytest.approx(outcome.dev.figures.accuracy)
+    assert sum(right) / len(right) == pytest.approx(outcome.dev.metrics.accuracy)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(data, tmp_path):
@@ -140,14 +140,14 @@ def test_regression(tmp_path):
     assert 75 < answers[0].value < 125
     assert 175 < answers[1].value < 225
     score = predictor.evaluate(path)
-    assert score.figures.mse < 400
+    assert score.metrics.mse < 400
     assert answers[0].as_json() == {"value": answers[0].value}
 
 
 def test_the_python_way_is_short(data, tmp_path):
     predictor = mtsa.train(out=tmp_path / "run", train=data, encoder="embedding", settings={"training.epochs": 1})
     assert mtsa.load(tmp_path / "run").predict(["red"])[0].label in ("colour", "fruit")
-    assert predictor.evaluate(data).figures.count == 160
+    assert predictor.evaluate(data).metrics.count == 160
     with pytest.raises(ValueError, match="finished run"):
         mtsa.train(out=tmp_path / "run", train=data)
 
@@ -232,8 +232,8 @@ def test_the_dev_part_is_cut_by_class(data):
     assert not {example.line for example in split.dev} & {example.line for example in split.train}
     labels = [example.label for example in split.dev]
     assert abs(labels.count("colour") - 8) <= 2
-    again, _ = cut([*split.train], 0.5, 3, by_class=True)
-    assert again == cut([*split.train], 0.5, 3, by_class=True)[0]
+    again, _ = split_off([*split.train], 0.5, 3, by_class=True)
+    assert again == split_off([*split.train], 0.5, 3, by_class=True)[0]
 
 
 def test_tensorboard_on_request(data, tmp_path):

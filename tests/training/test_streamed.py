@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import mtsa
 from mtsa.cli.main import app
 from mtsa.errors import InputError
-from mtsa.training.launch import make
+from mtsa.training.launch import build_recipe
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
@@ -173,12 +173,12 @@ def test_what_shards_cannot_do_is_refused(tmp_path):
     sharded(tmp_path)
     shards, dev = str(tmp_path / "shards"), str(tmp_path / "dev.csv")
     with pytest.raises(InputError, match="no dev part is cut from shards"):
-        make(None, data={"train": shards})
+        build_recipe(None, data={"train": shards})
     with pytest.raises(InputError, match="for task classification, not regression"):
-        make(None, task="regression", data={"train": shards, "dev": dev})
+        build_recipe(None, task="regression", data={"train": shards, "dev": dev})
     with pytest.raises(InputError, match=r"training\.refit"):
-        make(None, data={"train": shards, "dev": dev}, settings=["training.refit=true"])
-    assert not make(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
+        build_recipe(None, data={"train": shards, "dev": dev}, settings=["training.refit=true"])
+    assert not build_recipe(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
     for arguments, told in (
         (["a.csv"], "no such file"),
         ([str(tmp_path / "dev.csv"), "--task", "translation"], "takes two files, such as A.en A.de"),

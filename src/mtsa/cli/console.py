@@ -20,14 +20,14 @@ def fail(sentence: object) -> NoReturn:
     raise typer.Exit(2)
 
 
-def stopped() -> NoReturn:
+def exit_stopped() -> NoReturn:
     """A signal came: what to do next, and the exit code of SIGINT."""
     typer.echo("Stopped. Rerun the command to resume", err=True)
     raise typer.Exit(130)
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Turn bad input anywhere inside into one sentence."""
     from mtsa.errors import InputError
 
@@ -47,7 +47,7 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def bar(note: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+def progress_bar(note: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
     """A bar with a rate and an estimate on a terminal; silence elsewhere. It takes (how much is done, note)."""
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -56,9 +56,9 @@ def bar(note: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
 
 
 @contextmanager
-def counter(total: int | None, note: str = "measuring") -> Iterator[Callable[[str], None]]:
+def step_counter(total: int | None, note: str = "measuring") -> Iterator[Callable[[str], None]]:
     """A bar that moves by one with each note."""
-    with bar(note, total) as move:
+    with progress_bar(note, total) as move:
         done = 0
 
         def tick(text: str) -> None:

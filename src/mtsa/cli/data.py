@@ -9,7 +9,7 @@ import typer
 
 from mtsa.messages import counted
 
-from .console import bar, fail, refusing
+from .console import exit_on_error, fail, progress_bar
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 
 data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
@@ -34,13 +34,13 @@ def check(
 
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
-    with refusing():
+    with exit_on_error():
         kind = get_task(task)
         kind.check_files(files)
         report = kind.validate(files, layout)
     for line in report.lines():
         typer.echo(line)
-    if report.wrong:
+    if report.errors:
         raise typer.Exit(2)
 
 
@@ -60,15 +60,15 @@ def shard(
 ) -> None:
     """Deal a training file that is larger than memory out into shards, to train from disk."""
     from mtsa.tasks.registry import get_task
-    from mtsa.training.launch import make
+    from mtsa.training.launch import build_recipe
     from mtsa.training.streamed import make_shards
 
-    with refusing():
+    with exit_on_error():
         get_task(task).check_files(files)
         columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
         options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
         named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
-        recipe = make(None, task=task, data={**options, **named}, seed=seed, sized=False)
+        recipe = build_recipe(None, task=task, data={**options, **named}, seed=seed, sized=False)
         shards, remarks = make_shards(recipe, out, megabytes=megabytes)
     for line in remarks:
         typer.echo(line)
@@ -90,11 +90,11 @@ def convert(
     to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
 ) -> None:
     """Semantic roles from one layout into another."""
-    from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_beside
+    from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_path
 
-    with refusing():
+    with exit_on_error():
         wanted, given = role_format(out, to), role_format(source, format)
-        words_from = (words or words_beside(source, given)) if given == "props" else None
+        words_from = (words or words_path(source, given)) if given == "props" else None
         plain = out.with_suffix("") if out.suffix == ".gz" else out
         words_to = words or plain.with_suffix(".words")
         found = read_roles(source, words=words_from, format=given)
@@ -123,14 +123,14 @@ def get(
 ) -> None:
     """Fetch an official data set or word vectors; an interrupted download goes on where it stopped."""
     from mtsa.data.catalogue import SOURCES
-    from mtsa.data.downloads import get as fetch
+    from mtsa.data.downloads import fetch
     from mtsa.messages import nearest
 
     if name not in SOURCES:
         fail(f'"{name}" is not known; {nearest(name, SOURCES)}')
-    with refusing():
+    with exit_on_error():
         for download in SOURCES[name].files:
-            with bar(download.name, None) as move:
+            with progress_bar(download.name, None) as move:
                 path = fetch(download, into, lambda here, total, move=move, known=download.name: move(here, known))  # type: ignore[misc]
             typer.echo(f"{path}: {path.stat().st_size:,} bytes")
             for _, inside in download.members:

@@ -10,7 +10,7 @@ import typer
 
 from mtsa.messages import counted
 
-from .console import fail, refusing
+from .console import exit_on_error, fail
 from .options import Delimiter, Encoding, Format, RunDirectory, TextColumn, check_output
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def embed(
     from mtsa.tasks.inputs import standard_lines
 
     check_output(source, out)
-    with refusing():
+    with exit_on_error():
         predictor = _open_embedder(run)
         if source == "-":
             texts: Iterator[str] = (text.strip() for _, text in standard_lines(encoding or "utf-8"))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import refusing
+from .console import exit_on_error
 from .options import (
     Delimiter,
     Encoding,
@@ -43,14 +43,14 @@ def evaluate(
     from mtsa.inference.auto import open_predictor
     from mtsa.progress import progress
 
-    with refusing():
+    with exit_on_error():
         predictor = open_predictor(run)
         options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
         options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
         check_options({**options, **given(picture=picture)}, predictor.evaluate_options, predictor.task)
         with progress("evaluating"):
             score = predictor.evaluate(data, **options)
-        typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.figures.table())
+        typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.metrics.table())
         path = picture or run / "confusion.png"
         drawn = predictor.draw(score, path)
     if drawn and not as_json:

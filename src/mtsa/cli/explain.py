@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import fail, refusing
+from .console import exit_on_error, fail
 from .options import Format
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def explain(
 ) -> None:
     """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
     from mtsa.inference.attention_page import write_page
-    from mtsa.inference.attention_weights import as_json as plain
-    from mtsa.inference.attention_weights import strongest
+    from mtsa.inference.attention_weights import maps_to_json as plain
+    from mtsa.inference.attention_weights import strongest_pairs
     from mtsa.inference.auto import open_predictor
-    from mtsa.inference.heat_maps import check_feature, draw, shown_heads
-    from mtsa.inference.sentence_sampling import draw_texts
+    from mtsa.inference.heat_maps import check_feature, draw_heat_maps, shown_heads
+    from mtsa.inference.sentence_sampling import sample_sentences
     from mtsa.tasks.predictor import Question
 
     if features and not as_json:
@@ -53,13 +53,13 @@ def explain(
         fail("--pair and --predicate belong to a sentence; with --sample leave them out")
     if format is not None and data is None:
         fail("--format is that of --data; leave it out")
-    with refusing():
+    with exit_on_error():
         predictor = open_predictor(run)
         if text is None:
             assert sample is not None
             assert data is not None
             reading = {} if format is None else {"format": format}
-            found = [predictor.explain_text(one) for one in draw_texts(predictor, data, sample, seed, **reading)]
+            found = [predictor.explain_text(one) for one in sample_sentences(predictor, data, sample, seed, **reading)]
         else:
             question = Question(text, pair, None if predicate is None else predicate - 1)
             predictor.check_question(question)
@@ -78,10 +78,10 @@ def explain(
             if out.suffix.lower() == ".html":
                 write_page(found, out)
             else:
-                missing = draw(found, out, layer=which, most=heads, feature=chosen)
+                missing = draw_heat_maps(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
             fail(f"{out}: {error.strerror}; name another file with --out")
-    typer.echo(f"{_said(found, text)}: {out}")
+    typer.echo(f"{_summary(found, text)}: {out}")
     if missing:
         typer.echo(f"no font here has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
     there = found[0].layers[which].heads
@@ -97,9 +97,9 @@ def explain(
     for number, one in enumerate(found if top else (), 1):
         if pair is not None:
             typer.echo(f"text {number}:")
-        for times, head, word, other in strongest(one, top, layer=which, feature=chosen):
+        for times, head, word, other in strongest_pairs(one, top, layer=which, feature=chosen):
             typer.echo(f"{times:6.2f} x  {head:24} {word} -> {other}")
 
 
-def _said(found: list[AttentionMaps], text: str | None) -> str:
+def _summary(found: list[AttentionMaps], text: str | None) -> str:
     return (found[0].answer or "(no words)") if text is not None else f"{len(found)} sentences"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .bench import bench
-from .console import bar, counter, fail, refusing
+from .console import exit_on_error, fail, progress_bar, step_counter
 from .data import data
 from .embed import embed
 from .encoders import encoders
@@ -61,16 +61,16 @@ def main(
         from mtsa.tasks.registry import load_plugin
 
         sys.path.insert(0, "")  # a module in the current directory
-        with refusing():
+        with exit_on_error():
             for module in plugin:
                 load_plugin(module)
 
 
 def start_logging() -> None:
     """Print log messages as lines, and show progress bars."""
-    from mtsa.progress import show_with
+    from mtsa.progress import set_display
 
-    show_with(bar)
+    set_display(progress_bar)
     logger = logging.getLogger("mtsa")
     if not any(isinstance(handler, _Echo) for handler in logger.handlers):
         logger.addHandler(_Echo())
@@ -88,9 +88,9 @@ class _Echo(logging.Handler):
 @app.command()
 def layer() -> None:
     """Look at the attention layer: masks drawn, the fast path against the definition, a small speed table."""
-    from mtsa import showcase
+    from mtsa import layer_demo
 
-    showcase.show(typer.echo, counter)
+    layer_demo.run_layer_demo(typer.echo, step_counter)
 
 
 @app.command()
@@ -100,14 +100,14 @@ def demo(
     """Train a model on an embedded corpus, compare it with two others, use it, and look inside."""
     from mtsa import demo as demonstration
 
-    with refusing():
-        demonstration.show(out, typer.echo)
+    with exit_on_error():
+        demonstration.run_demo(out, typer.echo)
 
 
 _MOVED = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-def _moved(name: str) -> None:
+def _add_moved_command(name: str) -> None:
     """A command of version 0.2 that is now `python -m reproduce NAME`, from a clone of the repository."""
 
     def forward(context: typer.Context) -> None:
@@ -125,7 +125,7 @@ def _moved(name: str) -> None:
 
 
 for _name in ("table", "results", "params"):
-    _moved(_name)
+    _add_moved_command(_name)
 
 
 @app.command()

@@ -13,12 +13,12 @@ class PairedFiles(TyperCommand):
     """A command whose options --train, --dev and --test take two files each, for tasks that need them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, repeated(args))
+        return super().parse_args(ctx, repeat_options(args))
 
 
-def repeated(args: list[str]) -> list[str]:
+def repeat_options(args: list[str]) -> list[str]:
     """The arguments with each second file given by an option of its own."""
-    if _files_of(args) < 2:
+    if _files_per_part(args) < 2:
         return args
     out: list[str] = []
     for place, argument in enumerate(args):
@@ -29,7 +29,7 @@ def repeated(args: list[str]) -> list[str]:
     return out
 
 
-def _files_of(args: list[str]) -> int:
+def _files_per_part(args: list[str]) -> int:
     """Files of a part, for the task that the arguments name."""
     from mtsa.tasks.registry import get_task, task_names
 

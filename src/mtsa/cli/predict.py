@@ -9,7 +9,7 @@ import typer
 
 from mtsa.messages import counted
 
-from .console import refusing
+from .console import exit_on_error
 from .options import (
     Delimiter,
     Encoding,
@@ -50,7 +50,7 @@ def predict(
     from mtsa.progress import progress
 
     check_output(source, out)
-    with refusing():
+    with exit_on_error():
         predictor = open_predictor(run)
         options = given(pair=pair, keep=keep, num_beams=num_beams, predicates=predicates, submission=submission or None)
         options |= given(text_column=text_column, pair_column=pair_column, delimiter=delimiter)

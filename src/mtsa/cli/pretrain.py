@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import refusing, stopped
+from .console import exit_on_error, exit_stopped
 
 
 def pretrain(
@@ -34,7 +34,7 @@ def pretrain(
     from mtsa.training.language_model import Setting
     from mtsa.training.language_model import pretrain as run
 
-    with refusing():
+    with exit_on_error():
         if width % 4:
             raise InputError(f"--width {width} must be a multiple of 4, the number of heads")
         setting = Setting(
@@ -45,7 +45,7 @@ def pretrain(
         try:
             run(texts, out, setting, shared=shared)
         except KeyboardInterrupt:
-            stopped()
+            exit_stopped()
 
 
 def _texts(source: str) -> Iterator[str]:
@@ -60,5 +60,5 @@ def _texts(source: str) -> Iterator[str]:
             return
         format, name = "auto", source
     layout = Layout(format=format)
-    for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIRED):
+    for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIR_FORMATS):
         yield from example.texts

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .console import fail, refusing
+from .console import exit_on_error, fail
 
 
 def serve(
@@ -24,5 +24,5 @@ def serve(
     from mtsa.serve.served_model import open_models
     from mtsa.serve.server import serve as start
 
-    with refusing():
+    with exit_on_error():
         start(open_models(runs), host, port)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import fail, refusing, stopped
+from .console import exit_on_error, exit_stopped, fail
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 
 
@@ -41,7 +41,7 @@ def train(
     tensorboard: Annotated[bool, typer.Option(help="Write files for TensorBoard into the run folder.")] = False,
 ) -> None:
     """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
-    from mtsa.training.launch import plan, start
+    from mtsa.training.launch import launch, plan_run
 
     data = _part_files(train, dev, test, task or "classification")
     data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
@@ -50,12 +50,14 @@ def train(
         fail("name the folder for the run with --out, such as --out runs/first")
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
-    with refusing():
-        made, split = plan(recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or [])
+    with exit_on_error():
+        made, split = plan_run(
+            recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or []
+        )
         try:
-            start(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, split=split)
+            launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, split=split)
         except KeyboardInterrupt:
-            stopped()
+            exit_stopped()
 
 
 def _part_files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, task: str) -> dict[str, Any]:

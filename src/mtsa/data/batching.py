@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 _POOL = 50  # batches that are sorted by length together; more sorts better and shuffles less
-LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
+MIN_BATCH_SIZE = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
 
 
 def shuffled_batches(
@@ -34,14 +34,16 @@ def shuffled_batches(
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
         batches += (
-            _filled(pool, lengths, tokens, least) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
+            _fill_batches(pool, lengths, tokens, least)
+            if tokens
+            else [pool[at : at + size] for at in range(0, len(pool), size)]
         )
-    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, LEAST)):
+    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, MIN_BATCH_SIZE)):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def _filled(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
+def _fill_batches(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
     """Batches of examples that come shortest first, as many in each as fit into so many words with padding."""
     batches: list[list[int]] = []
     for number in pool:
@@ -66,7 +68,7 @@ def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[li
     return batches
 
 
-def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Word numbers [B, N] with 0 at padded places, and 1 for real places [B, N]; at least one place each."""
     longest = max(1, max((len(row) for row in rows), default=0))
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
@@ -77,10 +79,10 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def tensors(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
+def make_batch(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
     """A batch of sentences, or of pairs, under the names that models take them by."""
-    ids, mask = padded(rows)
+    ids, mask = pad_rows(rows)
     found = {"input_ids": ids, "attention_mask": mask}
     if pairs is not None:
-        found["pair_ids"], found["pair_mask"] = padded(pairs)
+        found["pair_ids"], found["pair_mask"] = pad_rows(pairs)
     return found

@@ -16,7 +16,7 @@ from .pair_formats import UNDECIDED
 
 
 @dataclass
-class Report:
+class TextReport:
     """What was found."""
 
     path: Path
@@ -26,12 +26,12 @@ class Report:
     labels: Counter[str] = field(default_factory=Counter)
     words: list[int] = field(default_factory=list)  # of each text, both of a pair, split at spaces
     targets: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)  # it cannot be used as it is
-    odd: list[str] = field(default_factory=list)  # it can, but look at this
+    errors: list[str] = field(default_factory=list)  # the file cannot be used until they are fixed
+    warnings: list[str] = field(default_factory=list)  # the file can be used
 
     def lines(self) -> list[str]:
         """The report as text."""
-        before = " before the first fault" if self.wrong and self.rows else ""
+        before = " before the first fault" if self.errors and self.rows else ""
         out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows{before}"]
         if self.columns:
             out.append(f"columns: {', '.join(self.columns)}")
@@ -44,18 +44,18 @@ class Report:
             shown = ", ".join(f"{label} {count:,}" for label, count in most[:12])
             noun = "class" if len(most) == 1 else "classes"
             out.append(f"{len(most)} {noun}: {shown}{', ...' if len(most) > 12 else ''}")
-            if not self.wrong:
+            if not self.errors:
                 out.append(f"always answering {most[0][0]} would be right in {most[0][1] / self.labels.total():.1%}")
         if self.targets:
             mean, spread = statistics.fmean(self.targets), statistics.pstdev(self.targets)
             out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {spread:.4g}")
-        out += [f"odd: {remark}" for remark in self.odd]
-        out += [f"wrong: {remark}" for remark in self.wrong]
-        out.append("this file cannot be used as it is" if self.wrong else "nothing is wrong with this file")
+        out += [f"odd: {remark}" for remark in self.warnings]
+        out += [f"wrong: {remark}" for remark in self.errors]
+        out.append("this file cannot be used as it is" if self.errors else "nothing is wrong with this file")
         return out
 
 
-def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Report:
+def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> TextReport:
     """Look through a file.
 
     Args:
@@ -67,8 +67,8 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
     Raises:
         InputError: the format cannot be told, or is unknown.
     """
-    layout = readers.settle(layout, path, paired=paired)
-    report = Report(path, layout)
+    layout = readers.resolve_layout(layout, path, paired=paired)
+    report = TextReport(path, layout)
     texts: dict[tuple[str, ...], tuple[int, object]] = {}
     undecided = 0
     empty: list[int] = []
@@ -77,7 +77,7 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
     alike: list[int] = []
     turned: list[int] = []
     try:
-        if layout.format in readers.TABLES:
+        if layout.format in readers.TABLE_FORMATS:
             _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
             report.columns = list(row)
         for example in readers.stream(path, layout, number=number, paired=paired):
@@ -100,42 +100,44 @@ def check(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fa
             if line != example.line:
                 (twice if label == example.label else contrary).append(f"{line} and {example.line}")
     except InputError as error:
-        report.wrong.append(str(error))
+        report.errors.append(str(error))
     if undecided:
-        report.odd.append(f"{undecided:,} rows without an agreed label (-), which training leaves out")
+        report.warnings.append(f"{undecided:,} rows without an agreed label (-), which training leaves out")
     if alike:
-        report.odd.append(f"{_count(alike, 'pair')} of the same text twice: line {_some(alike)}")
+        report.warnings.append(f"{_count(alike, 'pair')} of the same text twice: line {_some(alike)}")
     if turned:
-        report.odd.append(f"{_count(turned, 'pair')} there before with the texts the other way round: line {_some(turned)}")
-    _remark(report, empty, twice, contrary)
+        report.warnings.append(
+            f"{_count(turned, 'pair')} there before with the texts the other way round: line {_some(turned)}"
+        )
+    _add_warnings(report, empty, twice, contrary)
     return report
 
 
-def _remark(report: Report, empty: list[int], twice: list[str], contrary: list[str]) -> None:
+def _add_warnings(report: TextReport, empty: list[int], twice: list[str], contrary: list[str]) -> None:
     if empty:
-        report.odd.append(f"{_count(empty, 'row')} with an empty text, which training leaves out: line {_some(empty)}")
+        report.warnings.append(f"{_count(empty, 'row')} with an empty text, which training leaves out: line {_some(empty)}")
     if twice:
-        report.odd.append(f"{_count(twice, 'text')} there before with the same label: lines {_some(twice)}")
+        report.warnings.append(f"{_count(twice, 'text')} there before with the same label: lines {_some(twice)}")
     if contrary:
-        report.odd.append(f"{_count(contrary, 'text')} there before with another label: lines {_some(contrary)}")
+        report.warnings.append(f"{_count(contrary, 'text')} there before with another label: lines {_some(contrary)}")
     missing = sorted(label for label in report.labels if label.lower() in ("nan", "null", "none", "n/a", "na"))
     if missing:
-        report.odd.append(f"labels that look like missing values: {_some(missing)}; delete such rows if they are")
+        report.warnings.append(f"labels that look like missing values: {_some(missing)}; delete such rows if they are")
     rare = sorted(label for label, count in report.labels.items() if count < 2)
     if rare and len(report.labels) > 1:
-        report.odd.append(f"classes with one example: {_some(rare)}")
+        report.warnings.append(f"classes with one example: {_some(rare)}")
     if report.words and max(report.words) > 512:
-        report.odd.append(
+        report.warnings.append(
             f"{sum(count > 512 for count in report.words):,} texts have more than 512 words, where training cuts"
         )
-    if not report.wrong:
+    if not report.errors:
         if not report.rows or not report.words:
-            report.wrong.append(f"{report.path} holds no examples; it needs at least one row with a text and a label")
+            report.errors.append(f"{report.path} holds no examples; it needs at least one row with a text and a label")
         elif len(report.labels) == 1:
             (label,) = report.labels
-            report.wrong.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
+            report.errors.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
         elif len(report.labels) > max(50, report.rows // 3):
-            report.odd.append(
+            report.warnings.append(
                 f"{len(report.labels):,} different labels; is the label column the right one, or is this regression?"
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mtsa.errors import at
+from mtsa.errors import line_error
 
 from .examples import Example
 from .text_files import lines
@@ -30,7 +30,9 @@ def trec(path: Path, encoding: str, classes: int) -> Iterator[Example]:
         label, _, text = line.partition(" ")
         coarse, colon, fine = label.partition(":")
         if not colon or coarse not in _COARSE or not fine:
-            raise at(path, number, f'"{label}" is no TREC label; a line is "COARSE:fine question" with {", ".join(_COARSE)}')
+            raise line_error(
+                path, number, f'"{label}" is no TREC label; a line is "COARSE:fine question" with {", ".join(_COARSE)}'
+            )
         yield Example(text.strip(" "), coarse if classes == 6 else label, number)
 
 
@@ -51,7 +53,7 @@ def sst(path: Path, encoding: str, classes: int, phrases: bool) -> Iterator[Exam
                 yield Example(text, str(int(int(label) > 2)), number)
 
 
-def emphasised(examples: Sequence[Example], times: int) -> list[Example]:
+def oversample(examples: Sequence[Example], times: int) -> list[Example]:
     """Phrases of trees as the authors trained on them: each once, but whole sentences and what is not neutral `times` times.
 
     Most phrases are single neutral words; so weighted, the classes are about as frequent as among whole sentences.
@@ -68,7 +70,7 @@ def emphasised(examples: Sequence[Example], times: int) -> list[Example]:
 
 def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:
     """(text, label) of every node of a tree, the root last."""
-    broken = at(path, number, 'this is no tree; each line must be one such as "(3 (2 It) (4 (2 is) (3 good)))"')
+    broken = line_error(path, number, 'this is no tree; each line must be one such as "(3 (2 It) (4 (2 is) (3 good)))"')
     open_nodes: list[tuple[str, list[str]]] = []
     found: list[tuple[str, str]] = []
     for piece in line.replace("(", " ( ").replace(")", " ) ").split(" "):
@@ -87,7 +89,7 @@ def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:
             label, words = open_nodes[-1]
             if not label:
                 if piece not in "01234" or len(piece) != 1:
-                    raise at(path, number, f'"{piece}" is no label of a tree; labels are 0 to 4')
+                    raise line_error(path, number, f'"{piece}" is no label of a tree; labels are 0 to 4')
                 open_nodes[-1] = (piece, words)
             else:
                 words.append(_ESCAPED.get(piece, piece).replace("\\/", "/").replace("\\*", "*"))

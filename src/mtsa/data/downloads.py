@@ -27,11 +27,11 @@ LOCK = "downloads.lock.json"
 _CHUNK = 1 << 20
 _LARGEST_MEMBER = 4 << 30
 
-Tick = Callable[[int, int | None], None]  # bytes here, bytes in all
+ProgressCallback = Callable[[int, int | None], None]  # bytes here, bytes in all
 
 
-def get(
-    download: Download, folder: Path, tick: Tick = lambda here, total: None, *, tries: int = 3, pause: float = 1.0
+def fetch(
+    download: Download, folder: Path, tick: ProgressCallback = lambda here, total: None, *, tries: int = 3, pause: float = 1.0
 ) -> Path:
     """Fetch one file into the folder, unless it is there and matches the lock file; take out its members.
 
@@ -47,12 +47,12 @@ def get(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / download.name
-    locked = _lock(folder).get(download.name)
-    if not (target.exists() and locked and fingerprint(target) == _figures(locked)):
+    locked = _read_lock(folder).get(download.name)
+    if not (target.exists() and locked and fingerprint(target) == _size_and_hash(locked)):
         part = folder / f".{download.name}.part"
-        _fetch(download.url, part, tick, tries, pause)
+        _fetch_with_retries(download.url, part, tick, tries, pause)
         found = fingerprint(part)
-        if locked and found != _figures(locked):
+        if locked and found != _size_and_hash(locked):
             part.unlink()
             raise InputError(
                 f"{download.url}: {found['size']:,} bytes with SHA-256 {found['sha256'][:12]}..., but the first download had "
@@ -64,14 +64,14 @@ def get(
         part.replace(target)
         part.with_name(part.name + ".tag").unlink(missing_ok=True)
         _write_lock(folder, download, found)
-    _take_out(target, download, folder)
+    _extract_members(target, download, folder)
     return target
 
 
-def _fetch(url: str, part: Path, tick: Tick, tries: int, pause: float) -> None:
+def _fetch_with_retries(url: str, part: Path, tick: ProgressCallback, tries: int, pause: float) -> None:
     for attempt in range(tries):
         try:
-            _continue(url, part, tick)
+            _resume_download(url, part, tick)
             return
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == tries - 1:
@@ -86,7 +86,7 @@ def _fetch(url: str, part: Path, tick: Tick, tries: int, pause: float) -> None:
         time.sleep(pause * 2**attempt)
 
 
-def _continue(url: str, part: Path, tick: Tick) -> None:
+def _resume_download(url: str, part: Path, tick: ProgressCallback) -> None:
     """Fetch what is missing of a partial file; a server that cannot continue gives the whole file again."""
     here = part.stat().st_size if part.exists() else 0
     tag = part.with_name(part.name + ".tag")  # which version of the file the part is of
@@ -99,7 +99,7 @@ def _continue(url: str, part: Path, tick: Tick) -> None:
     except urllib.error.HTTPError as error:
         if error.code == 416 and here:  # nothing is missing, or the file shrank: start over, the checksum decides
             part.unlink()
-            _continue(url, part, tick)
+            _resume_download(url, part, tick)
             return
         raise
     with answer:
@@ -108,7 +108,7 @@ def _continue(url: str, part: Path, tick: Tick) -> None:
         total = None if length is None else int(length) + (here if continued else 0)
         here = here if continued else 0
         if not continued:
-            _remember(tag, answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
+            _save_version(tag, answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
         with part.open("ab" if continued else "wb") as file:
             while piece := answer.read(_CHUNK):
                 file.write(piece)
@@ -118,24 +118,24 @@ def _continue(url: str, part: Path, tick: Tick) -> None:
         raise OSError(f"the connection broke after {here:,} of {total:,} bytes")
 
 
-def _remember(tag: Path, version: str | None) -> None:
+def _save_version(tag: Path, version: str | None) -> None:
     tag.unlink(missing_ok=True)
     if version and not version.startswith("W/"):
         tag.write_text(version, encoding="utf-8")
 
 
-def _figures(locked: dict[str, Any]) -> dict[str, Any]:
+def _size_and_hash(locked: dict[str, Any]) -> dict[str, Any]:
     return {"size": locked["size"], "sha256": locked["sha256"]}
 
 
-def _lock(folder: Path) -> dict[str, Any]:
+def _read_lock(folder: Path) -> dict[str, Any]:
     path = folder / LOCK
     if not path.exists():
         return {}
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         for entry in entries.values():
-            _figures(entry)
+            _size_and_hash(entry)
     except (ValueError, AttributeError, TypeError, KeyError):
         raise InputError(
             f"{path} is no lock file any more; restore it, or delete it to accept the next downloads as first"
@@ -145,10 +145,10 @@ def _lock(folder: Path) -> dict[str, Any]:
 
 
 def _write_lock(folder: Path, download: Download, found: dict[str, Any]) -> None:
-    write_json(folder / LOCK, _lock(folder) | {download.name: {"url": download.url, **found}})
+    write_json(folder / LOCK, _read_lock(folder) | {download.name: {"url": download.url, **found}})
 
 
-def _take_out(archive: Path, download: Download, folder: Path) -> None:
+def _extract_members(archive: Path, download: Download, folder: Path) -> None:
     if not download.members:
         return
     try:

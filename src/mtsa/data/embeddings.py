@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.progress import progress
 
 _WIDEST = 4096
@@ -65,7 +65,7 @@ def read_vectors(
             if width == 0:
                 width = len(line.split()) - 1
                 if not 1 <= width <= _WIDEST:
-                    raise at(path, number, "this is no word vector; each line must be a word and its numbers")
+                    raise line_error(path, number, "this is no word vector; each line must be a word and its numbers")
             word, values = _split(path, number, line, width)
             if word in wanted:
                 if word not in found:
@@ -91,7 +91,7 @@ def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes
     parts = line.rstrip().rsplit(b" ", width)  # a word may hold spaces
     if len(parts) != width + 1:
         count = len(line.split()) - 1
-        raise at(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
+        raise line_error(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
     try:
         return parts[0].decode("utf-8"), line[len(parts[0]) :]
     except UnicodeDecodeError:
@@ -103,9 +103,9 @@ def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told below
             row = np.array(values.split(), dtype=np.float32)
     except ValueError:
-        raise at(path, number, "one of the values is no number; is the file broken?") from None
+        raise line_error(path, number, "one of the values is no number; is the file broken?") from None
     if len(row) != width or not np.isfinite(row).all():
-        raise at(path, number, "one of the values is not a finite number; is the file broken?")
+        raise line_error(path, number, "one of the values is not a finite number; is the file broken?")
     return row
 
 
@@ -115,11 +115,11 @@ def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
         while line := file.readline(_LONGEST_LINE):
             number += 1
             if len(line) == _LONGEST_LINE:
-                raise at(path, number, "the line is too long for a word vector; is this a vector file?")
+                raise line_error(path, number, "the line is too long for a word vector; is this a vector file?")
             if line.strip():
                 yield number, line
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise at(path, number + 1, f"the file is damaged ({error}); fetch it again") from None
+        raise line_error(path, number + 1, f"the file is damaged ({error}); fetch it again") from None
 
 
 @contextmanager

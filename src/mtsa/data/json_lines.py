@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import at
+from mtsa.errors import line_error
 
 from .text_files import lines
 
@@ -25,7 +25,7 @@ def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dic
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep, or too long a number"
-            raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
+            raise line_error(path, number, f"this is no JSON ({why}); each line must hold one object") from None
         if not isinstance(value, dict):
-            raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
+            raise line_error(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
         yield number, value

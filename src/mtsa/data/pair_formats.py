@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 from . import tables
 from .examples import Example
@@ -30,7 +30,7 @@ def nli(path: Path, encoding: str, *, labelled: bool) -> Iterator[Example]:
                     f"name your own columns with --text-column, --pair-column and --label-column"
                 )
             if not isinstance(row[column], str):
-                raise at(path, number, f'column "{column}" holds {row[column]!r:.40}; it must be a text')
+                raise line_error(path, number, f'column "{column}" holds {row[column]!r:.40}; it must be a text')
         first, second = (row[column].strip() for column in _COLUMNS)
         label = row[_LABEL].strip() if labelled else None
         yield Example(first, label, number, second, str(row.get(_NAME, "")))
@@ -51,7 +51,9 @@ def _tabbed(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
             places = {name: header.index(name) for name in (*_COLUMNS, _LABEL, _NAME) if name in header}
         elif text.strip():
             if len(fields) <= max(places.values(), default=0):
-                raise at(path, number, f"{len(fields)} fields; the columns that are needed go to {max(places.values()) + 1}")
+                raise line_error(
+                    path, number, f"{len(fields)} fields; the columns that are needed go to {max(places.values()) + 1}"
+                )
             yield number, {name: fields[place] for name, place in places.items()}
 
 
@@ -62,6 +64,6 @@ def label_pair(path: Path, encoding: str) -> Iterator[Example]:
             continue
         fields = line.split("\t")
         if len(fields) != 3:
-            raise at(path, number, f"{len(fields)} fields; a line is a label, a text and a text, separated by tabs")
+            raise line_error(path, number, f"{len(fields)} fields; a line is a label, a text and a text, separated by tabs")
         label, first, second = (field.strip() for field in fields)
         yield Example(first, label, number, second)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 from .examples import Example, Examples
 from .text_files import lines
@@ -21,13 +21,13 @@ def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Exampl
         InputError: files of unlike length, or whatever is wrong with a line.
     """
     examples = Examples(source, [])
-    examples.items.extend(parallel_lines(examples, target, encoding))
+    examples.items.extend(stream_parallel(examples, target, encoding))
     if not examples.items:
         raise InputError(f"{source} and {target} hold no pair of lines")
     return examples
 
 
-def parallel_lines(told: Examples, target: Path, encoding: str = "utf-8") -> Iterator[Example]:
+def stream_parallel(told: Examples, target: Path, encoding: str = "utf-8") -> Iterator[Example]:
     """The pairs one by one; `told`, of the source file, learns which lines are left out.
 
     Raises:
@@ -41,7 +41,7 @@ def parallel_lines(told: Examples, target: Path, encoding: str = "utf-8") -> Ite
         number, text, translation = one[0], one[1].strip(), other[1].strip()
         for path, side in ((source, text), (target, translation)):
             if len(side) > LONGEST:
-                raise at(path, number, f"{len(side):,} characters; split the text, at most {LONGEST:,} are trained on")
+                raise line_error(path, number, f"{len(side):,} characters; split the text, at most {LONGEST:,} are trained on")
         if text and translation:
             yield Example(text, translation, number)
         else:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 from .frames import VERB, Frame, RoleSentence, Span
 from .text_files import lines
@@ -42,7 +42,7 @@ def blocks(path: Path, encoding: str = "utf-8") -> Iterator[Block]:
         fields = text.split()
         if fields:
             if len(block) == LONGEST_SENTENCE:
-                raise at(path, number, f"a sentence of more than {LONGEST_SENTENCE:,} words; is a blank line missing?")
+                raise line_error(path, number, f"a sentence of more than {LONGEST_SENTENCE:,} words; is a blank line missing?")
             block.append((number, fields))
         elif block:
             yield block
@@ -55,10 +55,12 @@ def _sentence(path: Path, block: Block, verbs: bool) -> RoleSentence:
     width = len(block[0][1])
     for number, fields in block:
         if len(fields) != width:
-            raise at(path, number, f"{len(fields)} columns where the sentence begins with {width}; each line needs as many")
+            raise line_error(
+                path, number, f"{len(fields)} columns where the sentence begins with {width}; each line needs as many"
+            )
     places = [place for place, (_, fields) in enumerate(block) if fields[0] != "-"]
     if len(places) != width - 1:
-        raise at(
+        raise line_error(
             path,
             block[0][0],
             f"{len(places)} predicates in the first column, but {width - 1} columns of roles; each predicate needs one",
@@ -83,30 +85,32 @@ def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
     for place, (number, cell) in enumerate(cells):
         found = _CELL.fullmatch(cell)
         if found is None:
-            raise at(path, number, f'"{cell}" is no role; write (A0*, *, *) or (A0*)')
+            raise line_error(path, number, f'"{cell}" is no role; write (A0*, *, *) or (A0*)')
         label, closes = found.groups()
         if label is not None:
             if begun is not None:
-                raise at(
+                raise line_error(
                     path, number, f"({label} opens inside ({begun[1]} of line {begun[2]}; roles of a predicate do not overlap"
                 )
             begun = (place, label, number)
         if closes:
             if begun is None:
-                raise at(path, number, '")" closes a role that was never opened')
+                raise line_error(path, number, '")" closes a role that was never opened')
             spans.append(Span(begun[0], place, begun[1]))
             begun = None
     if begun is not None:
-        raise at(path, begun[2], f"({begun[1]} is never closed before the sentence ends")
+        raise line_error(path, begun[2], f"({begun[1]} is never closed before the sentence ends")
     return tuple(spans)
 
 
 def _check_verb(path: Path, number: int, column: int, place: int, spans: tuple[Span, ...]) -> None:
     verbs = [span for span in spans if span.label == VERB]
     if any(span.start <= place <= span.end for span in spans if span.label != VERB):
-        raise at(path, number, f"the predicate stands inside a role of its own column ({column}); its word must be (V*)")
+        raise line_error(
+            path, number, f"the predicate stands inside a role of its own column ({column}); its word must be (V*)"
+        )
     if verbs and not any(span.start <= place <= span.end for span in verbs):
-        raise at(
+        raise line_error(
             path, number, f"column {column} has its (V*) at another word than the predicate; are columns in another order?"
         )
 
@@ -118,7 +122,7 @@ def _with_words(sentences: list[RoleSentence], path: Path, words: Path, encoding
     found = []
     for sentence, block in zip(sentences, given, strict=True):
         if len(block) != len(sentence.words):
-            raise at(
+            raise line_error(
                 words, block[0][0], f"{len(block)} words, but {len(sentence.words)} lines from line {sentence.line} of {path}"
             )
         found.append(RoleSentence(tuple(fields[0] for _, fields in block), sentence.frames, sentence.line))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.files import fingerprint, force, locked, write_json
+from mtsa.files import fingerprint, fsync, locked, write_json
 from mtsa.progress import advance
 from mtsa.tasks.registry import get_task
 
@@ -25,8 +25,8 @@ from .text_files import LONGEST
 
 INDEX = "shards.json"
 SIZE = 16  # megabytes of text in a shard: some 100 when it is numbered
-_MOST = 100_000  # shards
-_HELD = 32_000_000  # characters that wait in memory to be written
+_MAX_SHARDS = 100_000  # shards
+_BUFFER_SIZE = 32_000_000  # characters that wait in memory to be written
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def open_shards(folder: Path, task: str) -> Shards:
     counts = value.get("counts") if isinstance(value, dict) else None
     if (
         not isinstance(counts, list)
-        or not 0 < len(counts) <= _MOST
+        or not 0 < len(counts) <= _MAX_SHARDS
         or not all(isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in counts)
     ):
         raise InputError(f'{path}: "counts" must be a list of numbers above 0; make the shards anew with: mtsa data shard')
@@ -99,7 +99,7 @@ def open_shards(folder: Path, task: str) -> Shards:
     return Shards(folder, task, tuple(counts))
 
 
-def deal(
+def write_shards(
     examples: Iterable[Any],
     folder: Path,
     *,
@@ -112,35 +112,35 @@ def deal(
     Raises:
         InputError: no examples, one that is too long, or a folder that is there already.
     """
-    _see_free(folder)
+    _check_absent(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     with locked(partial) as mine:
         if not mine:
             raise InputError(f"{folder}: another process is dealing into it; wait for it, or name another folder with --out")
         try:
-            _see_free(folder)  # again: the other one may have ended since
+            _check_absent(folder)  # again: the other one may have ended since
             for left in partial.iterdir():  # by a process that was killed while it dealt
                 left.unlink()
-            counts = _deal(examples, partial, task, max(1, min(shards, _MOST)), random.Random(seed))
+            counts = _distribute(examples, partial, task, max(1, min(shards, _MAX_SHARDS)), random.Random(seed))
             if not counts:
                 raise InputError("there are no examples to deal out")
             write_json(partial / INDEX, {"task": task, "seed": seed, "counts": counts})
             for file in (*partial.iterdir(), partial):
-                force(file)
+                fsync(file)
             partial.rename(folder)
-            force(folder.parent)
+            fsync(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return Shards(folder, task, tuple(counts))
 
 
-def _see_free(folder: Path) -> None:
+def _check_absent(folder: Path) -> None:
     if folder.exists():
         raise InputError(f"{folder} is there already; name another folder with --out, or delete it")
 
 
-def _deal(examples: Iterable[Any], folder: Path, task: str, shards: int, chance: random.Random) -> list[int]:
+def _distribute(examples: Iterable[Any], folder: Path, task: str, shards: int, chance: random.Random) -> list[int]:
     waiting: dict[int, list[str]] = {}
     counts, held = [0] * shards, 0
     for number, example in enumerate(examples, 1):
@@ -153,7 +153,7 @@ def _deal(examples: Iterable[Any], folder: Path, task: str, shards: int, chance:
         waiting.setdefault(place, []).append(line)
         counts[place] += 1
         held += len(line)
-        if held > _HELD:
+        if held > _BUFFER_SIZE:
             _write(waiting, folder)
             waiting, held = {}, 0
         if not number % 1000:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.messages import nearest
 
 from .frames import VERB, Frame, RoleSentence, Span
@@ -54,7 +54,7 @@ def stream_roles(
     return _propbank(path, encoding) if format == "propbank" else _json(path, encoding)
 
 
-def words_beside(path: Path, format: str) -> Path | None:
+def words_path(path: Path, format: str) -> Path | None:
     """The file of words that belongs to a props file: of its name, but ending in .words. Other formats need none.
 
     Raises:
@@ -94,28 +94,32 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
     width = len(block[0][1])
     for number, fields in block:
         if len(fields) != width or width < _FIXED:
-            raise at(path, number, f"{len(fields)} columns; each line of a sentence needs as many, {_FIXED} before the roles")
+            raise line_error(
+                path, number, f"{len(fields)} columns; each line of a sentence needs as many, {_FIXED} before the roles"
+            )
     columns = [column_spans(path, [(number, fields[column]) for number, fields in block]) for column in range(_FIXED, width)]
     places = [place for place, (_, fields) in enumerate(block) if fields[_ROLESET] != "-"]
     if len(places) != len(columns):
-        raise at(path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one")
+        raise line_error(
+            path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one"
+        )
     # Of a predicate of several words, the roleset may stand at another one than the (V*).
     frames = [
-        Frame(place, _lemma(block[place][1]), spans, _known(block[place][1][_SPEECH]), _sense(block[place][1]))
+        Frame(place, _lemma(block[place][1]), spans, _not_dash(block[place][1][_SPEECH]), _roleset(block[place][1]))
         for place, spans in zip(places, columns, strict=True)
     ]
     return RoleSentence(tuple(fields[_WORD] for _, fields in block), tuple(frames), block[0][0])
 
 
 def _lemma(fields: list[str]) -> str:
-    return fields[_LEMMA] if fields[_LEMMA] != "-" else own_lemma(fields[_WORD])
+    return fields[_LEMMA] if fields[_LEMMA] != "-" else default_lemma(fields[_WORD])
 
 
-def _sense(fields: list[str]) -> str:
+def _roleset(fields: list[str]) -> str:
     return "" if fields[_ROLESET] == _lemma(fields) else fields[_ROLESET]
 
 
-def _known(cell: str) -> str:
+def _not_dash(cell: str) -> str:
     return "" if cell == "-" else cell
 
 
@@ -127,14 +131,14 @@ def _json(path: Path, encoding: str) -> Iterator[RoleSentence]:
 def _json_sentence(value: dict[str, Any], path: Path, number: int) -> RoleSentence:
     words = value.get("words")
     if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.split() == [word] for word in words):
-        raise at(path, number, '"words" must be a list of words, none of them empty or with a space')
+        raise line_error(path, number, '"words" must be a list of words, none of them empty or with a space')
     frames = value.get("frames", [])
     if not isinstance(frames, list):
-        raise at(path, number, '"frames" must be a list')
+        raise line_error(path, number, '"frames" must be a list')
     made = tuple(sorted((_json_frame(frame, words, path, number) for frame in frames), key=lambda one: one.predicate))
     doubled = next((one.predicate for one, other in pairwise(made) if one.predicate == other.predicate), None)
     if doubled is not None:
-        raise at(path, number, f"two frames have the predicate {doubled}; a word has one")
+        raise line_error(path, number, f"two frames have the predicate {doubled}; a word has one")
     return RoleSentence(tuple(words), made, number)
 
 
@@ -142,41 +146,41 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
     count = len(words)
     place = frame.get("predicate") if isinstance(frame, dict) else None
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
-        raise at(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
+        raise line_error(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
     spans = []
     roles = frame.get("roles", [])
     if not isinstance(roles, list):
-        raise at(path, number, f'"roles" is {roles!r:.40}; it must be a list of [label, first word, last word]')
+        raise line_error(path, number, f'"roles" is {roles!r:.40}; it must be a list of [label, first word, last word]')
     for role in roles:
         if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and _LABEL.fullmatch(role[0])):
-            raise at(path, number, f"{role!r:.40} is no role; write [label, first word, last word]")
+            raise line_error(path, number, f"{role!r:.40} is no role; write [label, first word, last word]")
         label, start, end = role
         if (
             not all(isinstance(side, int) and not isinstance(side, bool) for side in (start, end))
             or not 0 <= start <= end < count
         ):
-            raise at(
+            raise line_error(
                 path, number, f"{label} goes from {start!r} to {end!r}; places are from 0 to {count - 1}, first before last"
             )
         spans.append(Span(start, end, label))
     spans.sort()
     for one, other in pairwise(spans):
         if other.start <= one.end:
-            raise at(
+            raise line_error(
                 path, number, f"{one.label} and {other.label} of the predicate {place} share a word; roles do not overlap"
             )
     if not any(span.label == VERB for span in spans):
         if any(span.start <= place <= span.end for span in spans):
-            raise at(path, number, f"the predicate {place} stands inside one of its own roles")
+            raise line_error(path, number, f"the predicate {place} stands inside one of its own roles")
         spans = sorted([*spans, Span(place, place, VERB)])
     lemma, speech, roleset = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech", "roleset"))
     for name in (lemma, speech, roleset):
         if len(name.split()) > 1:
-            raise at(path, number, f'"{name}" of the predicate {place} holds a space; join it by a sign')
-    return Frame(place, lemma if lemma not in ("", "-") else own_lemma(words[place]), tuple(spans), speech, roleset)
+            raise line_error(path, number, f'"{name}" of the predicate {place} holds a space; join it by a sign')
+    return Frame(place, lemma if lemma not in ("", "-") else default_lemma(words[place]), tuple(spans), speech, roleset)
 
 
-def own_lemma(word: str) -> str:
+def default_lemma(word: str) -> str:
     """What stands for the lemma of a predicate that has none: its word in small letters; "-" would mean no predicate."""
     return word.lower() if word != "-" else "_"
 
@@ -192,11 +196,11 @@ def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
     if format == "propbank":
         return _propbank_lines(sentences)
     if format == "jsonl":
-        return (json.dumps(as_json(sentence), ensure_ascii=False) for sentence in sentences)
+        return (json.dumps(sentence_to_json(sentence), ensure_ascii=False) for sentence in sentences)
     raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
 
 
-def as_json(sentence: RoleSentence) -> dict[str, Any]:
+def sentence_to_json(sentence: RoleSentence) -> dict[str, Any]:
     """A sentence as plain values."""
     frames = [
         {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.messages import nearest
 
 from .json_lines import json_objects
@@ -58,7 +58,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            raise at(path, first, _explained(str(error))) from None
+            raise line_error(path, first, _explained(str(error))) from None
         line, first = first, last + 1
         if fields is None:
             return
@@ -69,7 +69,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
             _check_header(path, header, delimiter)
         elif len(fields) != len(header):
             hint = "a text that holds the delimiter must stand in quotes" if quoted else "a text cannot hold a tab"
-            raise at(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
+            raise line_error(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
         else:
             yield line, dict(zip(header, fields, strict=True))
 
@@ -86,7 +86,7 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
     if len(header) == 1 and other is not None:
         shown = "a tab" if other == "\t" else f'"{other}"'
         flag = "name the file .tsv" if other == "\t" else f"give --delimiter '{other}'"
-        raise at(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {flag}')
+        raise line_error(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {flag}')
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
-        raise at(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')
+        raise line_error(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')

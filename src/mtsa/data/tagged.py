@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.messages import nearest
 
 from .bio import OUTSIDE, to_spans, to_tags
@@ -23,8 +23,8 @@ from .json_lines import json_objects
 from .props import blocks
 
 FORMATS = ("columns", "jsonl")
-_MARKED = re.compile(r"O|[BIESLU]-\S+")
-BETWEEN = "-DOCSTART-"
+_SPAN_TAG = re.compile(r"O|[BIESLU]-\S+")
+DOCSTART = "-DOCSTART-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    return plain_spans(read_marked(path, layout))
+    return to_bio(read_unconverted(path, layout))
 
 
-def read_marked(path: Path, layout: Layout) -> list[TaggedSentence]:
+def read_unconverted(path: Path, layout: Layout) -> list[TaggedSentence]:
     """All sentences of a file, with their tags as they stand in it.
 
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    found = list(_marked(path, layout))
+    found = list(_stream_unconverted(path, layout))
     if not found:
         raise InputError(f"{path} holds no sentence")
     return found
@@ -73,11 +73,11 @@ def stream_tagged(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     Raises:
         InputError: whatever is wrong with the file, with the line.
     """
-    spans = marks_spans({tag for sentence in _marked(path, layout) for tag in sentence.tags})
-    return (_in_bio(sentence) if spans else sentence for sentence in _marked(path, layout))
+    spans = mark_spans({tag for sentence in _stream_unconverted(path, layout) for tag in sentence.tags})
+    return (_sentence_to_bio(sentence) if spans else sentence for sentence in _stream_unconverted(path, layout))
 
 
-def _marked(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+def _stream_unconverted(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     return (_json if tagged_format(path, layout.format) == "jsonl" else _columns)(path, layout)
 
 
@@ -94,28 +94,28 @@ def tagged_format(path: Path, format: str) -> str:
     return format
 
 
-def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
+def to_bio(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
     """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
-    if not marks_spans({tag for sentence in sentences for tag in sentence.tags}):
+    if not mark_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
-    return [_in_bio(sentence) for sentence in sentences]
+    return [_sentence_to_bio(sentence) for sentence in sentences]
 
 
-def _in_bio(one: TaggedSentence) -> TaggedSentence:
+def _sentence_to_bio(one: TaggedSentence) -> TaggedSentence:
     return replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags))))
 
 
-def marks_spans(names: Iterable[str]) -> bool:
+def mark_spans(names: Iterable[str]) -> bool:
     """Whether these tags are O and marks (B-, I-, E-, S-, ...) of labels, at least one of them."""
     known = set(names) - {OUTSIDE}
-    return bool(known) and all(_MARKED.fullmatch(tag) for tag in known)
+    return bool(known) and all(_SPAN_TAG.fullmatch(tag) for tag in known)
 
 
-def stray_tags(sentences: list[TaggedSentence]) -> list[str]:
+def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
     """Tags that keep a file from being one of spans, where all but a few words have marks of spans."""
     counts = Counter(tag for sentence in sentences for tag in sentence.tags)
-    stray = [tag for tag in counts if tag != OUTSIDE and not _MARKED.fullmatch(tag)]
-    marked = any(_MARKED.fullmatch(tag) for tag in counts if tag != OUTSIDE)
+    stray = [tag for tag in counts if tag != OUTSIDE and not _SPAN_TAG.fullmatch(tag)]
+    marked = any(_SPAN_TAG.fullmatch(tag) for tag in counts if tag != OUTSIDE)
     few = sum(counts[tag] for tag in stray) <= 0.02 * counts.total()
     return sorted(stray) if marked and few else []
 
@@ -132,10 +132,12 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for block in blocks(path, encoding):
         words, tags = [], []
         for number, fields in block:
-            if fields[0] == BETWEEN:
+            if fields[0] == DOCSTART:
                 continue
             if len(fields) < 2 or (column is not None and len(fields) < column):
-                raise at(path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences")
+                raise line_error(
+                    path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences"
+                )
             words.append(fields[0])
             tags.append(fields[-1 if column is None else column - 1])
         if words:
@@ -160,14 +162,14 @@ def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for number, value in json_objects(path, encoding):
         words, tags = (_list(value, key, path, number) for key in keys)
         if len(words) != len(tags):
-            raise at(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
+            raise line_error(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
         yield TaggedSentence(words, tags, number)
 
 
 def _list(value: dict[str, Any], key: str, path: Path, number: int) -> tuple[str, ...]:
     found = value.get(key)
     if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
-        raise at(path, number, f'"{key}" must be a list of texts, none of them empty')
+        raise line_error(path, number, f'"{key}" must be a list of texts, none of them empty')
     if any(len(item.split()) > 1 for item in found):
-        raise at(path, number, f'an entry of "{key}" holds a space; split it, or join it by a sign')
+        raise line_error(path, number, f'an entry of "{key}" holds a space; split it, or join it by a sign')
     return tuple(item.strip() for item in found)

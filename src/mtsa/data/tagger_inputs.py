@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.messages import nearest
 
 from . import srl_formats
 from .examples import Layout
 from .json_lines import json_objects
 from .props import blocks
-from .srl_formats import read_roles, words_beside
-from .tagged import BETWEEN
+from .srl_formats import read_roles, words_path
+from .tagged import DOCSTART
 from .text_files import lines
 
 _COLUMNS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
@@ -52,13 +52,13 @@ def read_sentences(
         layout.format == "auto" and (suffix == ".props" or (roles and suffix == ".conll"))
     )
     if with_roles:
-        for sentence in read_asked(path, layout.format, layout.encoding):
+        for sentence in read_with_predicates(path, layout.format, layout.encoding):
             yield Sentence(sentence.words, None, sentence.line)
     elif layout.format == "jsonl" or (layout.format == "auto" and suffix in (".jsonl", ".ndjson")):
         yield from _json(path, layout, encoding, words)
     elif layout.format == "columns" or (layout.format == "auto" and suffix in _COLUMNS):
         for block in blocks(path, encoding):
-            words_of = tuple(fields[0] for _, fields in block if fields[0] != BETWEEN)
+            words_of = tuple(fields[0] for _, fields in block if fields[0] != DOCSTART)
             if words_of:
                 yield Sentence(words_of, None, block[0][0])
     elif layout.format == "auto" and suffix in (".csv", ".tsv", ".tab"):
@@ -68,9 +68,9 @@ def read_sentences(
             yield Sentence(words(text), None, number)
 
 
-def read_asked(path: Path, format: str, encoding: str = "auto") -> Iterator[Sentence]:
+def read_with_predicates(path: Path, format: str, encoding: str = "auto") -> Iterator[Sentence]:
     """The sentences of a file with semantic roles, and the predicates in it."""
-    for sentence in read_roles(path, words=words_beside(path, format), format=format, encoding=encoding):
+    for sentence in read_roles(path, words=words_path(path, format), format=format, encoding=encoding):
         given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
         yield Sentence(sentence.words, given, sentence.line)
 
@@ -83,4 +83,6 @@ def _json(path: Path, layout: Layout, encoding: str, words: Callable[[str], tupl
         elif isinstance(given, str):
             yield Sentence(words(given), None, number)
         else:
-            raise at(path, number, f'it needs "words", a list of words without spaces, or a text in "{layout.text_column}"')
+            raise line_error(
+                path, number, f'it needs "words", a list of words without spaces, or a text in "{layout.text_column}"'
+            )

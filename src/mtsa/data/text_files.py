@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 LONGEST = 65_536
 """Characters in one line or field; more than this is no sentence but a broken file."""
@@ -44,11 +44,11 @@ def _line(file: BinaryIO, path: Path) -> bytes:
 
 
 def _too_long(path: Path, number: int) -> InputError:
-    return at(path, number, f"more than {LONGEST:,} characters; split the text, or look for a missing line feed")
+    return line_error(path, number, f"more than {LONGEST:,} characters; split the text, or look for a missing line feed")
 
 
 def _no_text(path: Path, number: int) -> InputError:
-    return at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+    return line_error(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
 
 
 def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
@@ -66,7 +66,7 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         byte = raw[error.start]
         other = "cp1252" if encoding.lower().replace("-", "") == "utf8" else "utf-8"
-        raise at(
+        raise line_error(
             path, number, f"byte 0x{byte:02x} is not {encoding}; give the file's encoding, such as --encoding {other}"
         ) from None
     except LookupError:

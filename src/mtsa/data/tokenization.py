@@ -43,10 +43,10 @@ def word_tokenizer(words: Sequence[str] = (), *, paired: bool = False, spaced: b
     replaced = [Replace(typed, plain) for typed, plain in _QUOTES.items()]
     tokenizer.normalizer = NormalizerSequence([NFC(), *replaced, Lowercase()])
     tokenizer.pre_tokenizer = WhitespaceSplit() if spaced else Split(Regex(PATTERN), "removed", invert=True)
-    return own_signs(tokenizer, paired=True) if paired else tokenizer
+    return set_special_tokens(tokenizer, paired=True) if paired else tokenizer
 
 
-def own_signs(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
+def set_special_tokens(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
     """A tokeniser that gives a text the signs that it gives a text alone; with `paired`, each text of a pair too."""
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -56,8 +56,8 @@ def own_signs(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
         signs = [encoding.tokens[place] for place, special in enumerate(encoding.special_tokens_mask) if special]
         sides = [[*signs[:before], side, *signs[before:]] for side in ("$A", "$B")]
         single, second = (" ".join(f"{piece}:{number}" for piece in side) for number, side in enumerate(sides))
-        numbers = [(sign, tokenizer.token_to_id(sign)) for sign in dict.fromkeys(signs)]
-        tokenizer.post_processor = TemplateProcessing(single=single, pair=f"{single} {second}", special_tokens=numbers)
+        encode_texts = [(sign, tokenizer.token_to_id(sign)) for sign in dict.fromkeys(signs)]
+        tokenizer.post_processor = TemplateProcessing(single=single, pair=f"{single} {second}", special_tokens=encode_texts)
     return tokenizer
 
 
@@ -66,8 +66,8 @@ def count_words(texts: Iterable[str], *, least: int = 1, spaced: bool = False) -
     tokenizer = word_tokenizer(spaced=spaced)
     trainer = WordLevelTrainer(vocab_size=2**31 - 1, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL))
     tokenizer.train_from_iterator(texts, trainer)
-    numbers = tokenizer.get_vocab()
-    return sorted(numbers.keys() - set(SPECIAL), key=numbers.__getitem__)
+    encode_texts = tokenizer.get_vocab()
+    return sorted(encode_texts.keys() - set(SPECIAL), key=encode_texts.__getitem__)
 
 
 @functools.cache
@@ -91,25 +91,25 @@ def is_word(word: str) -> bool:
     return found is not None and found.end() == len(word) and word == word.lower()
 
 
-def _whole(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """A text without halves of characters (lone surrogates), which the tokeniser could not take."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
     """The word numbers of each text, cut after `limit` words (0: never), and how many texts were cut."""
-    whole = [_whole(text) for text in texts]
+    whole = [_without_surrogates(text) for text in texts]
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
         return [encoding.ids for encoding in found], 0
     cut = [
-        encoding.ids if len(encoding.ids) <= limit else [encoding.ids[place] for place in kept_places(encoding, limit)]
+        encoding.ids if len(encoding.ids) <= limit else [encoding.ids[place] for place in kept_indices(encoding, limit)]
         for encoding in found
     ]
     return cut, sum(len(encoding.ids) > limit for encoding in found)
 
 
-def word_numbers(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+def encode_word_lists(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
     """The number of each word of sentences that come in words, by a tokeniser for words between spaces."""
     whole = [
         [word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8") for word in words] for words in sentences
@@ -126,13 +126,13 @@ def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
     A piece between spaces that it knows stays whole; any other is split as running text is ("plan." -> "plan", ".").
     """
     words: list[str] = []
-    for piece in unicodedata.normalize("NFC", _whole(text)).split():
+    for piece in unicodedata.normalize("NFC", _without_surrogates(text)).split():
         known = tokenizer.token_to_id(tokenizer.normalizer.normalize_str(piece)) is not None
         words += [piece] if known else _any_case().findall(piece.translate(_STRAIGHT)) or [piece]
     return words
 
 
-def kept_places(encoding: Encoding, limit: int) -> list[int]:
+def kept_indices(encoding: Encoding, limit: int) -> list[int]:
     """Which tokens of a text are read: at most `limit` (0: all), among them the signs that end it."""
     count = len(encoding.ids)
     if not limit or count <= limit:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .attention_maps import AttentionMaps
 
 
-def as_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
+def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
     """A look as plain values.
 
     Args:
@@ -21,14 +21,18 @@ def as_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> d
     for layer in one.layers:
         source = layer.source2token if features else layer.source2token.mean(-1)
         layers.append(
-            {"heads": layer.heads, "token2token": _plain(layer.token2token, digits), "source2token": _plain(source, digits)}
+            {
+                "heads": layer.heads,
+                "token2token": _rounded(layer.token2token, digits),
+                "source2token": _rounded(source, digits),
+            }
         )
-    pooling = None if one.pooling is None else _plain(one.pooling if features else one.pooling.mean(-1), digits)
+    pooling = None if one.pooling is None else _rounded(one.pooling if features else one.pooling.mean(-1), digits)
     asked = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
     return {"words": one.words, "answer": one.answer, **asked, "layers": layers, "pooling": pooling}
 
 
-def _plain(weights: Tensor, digits: int) -> list[Any]:
+def _rounded(weights: Tensor, digits: int) -> list[Any]:
     if not digits:
         return weights.tolist()
     exact = weights.double()
@@ -36,17 +40,17 @@ def _plain(weights: Tensor, digits: int) -> list[Any]:
     return ((exact * scale).round() / scale).tolist()
 
 
-def times_even(weights: Tensor) -> Tensor:
+def relative_weights(weights: Tensor) -> Tensor:
     """Weights against the even share of those in their row that are not 0."""
     return weights * (weights > 0).sum(-1, keepdim=True)
 
 
-def strongest(
+def strongest_pairs(
     one: AttentionMaps, count: int, *, layer: int = -1, feature: int | None = None
 ) -> list[tuple[float, str, str, str]]:
     """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
     found = one.layers[layer]
-    relative = times_even(found.pairs(feature))
+    relative = relative_weights(found.pairs(feature))
     alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
     relative = relative.masked_fill(alone[..., None], 0.0)
     values, places = relative.flatten().topk(min(count, relative.numel()))

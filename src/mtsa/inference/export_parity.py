@@ -21,10 +21,10 @@ from mtsa.machine import circumstances
 from mtsa.nn.functional import tensorized_attention
 from mtsa.tasks.predictor import Predictor
 
-from .graph_export import FILES, CheckTexts, ExportSpec, silence
+from .graph_export import FILES, CheckTexts, ExportSpec, silence_exporters
 
 LENGTHS = (1, 31, 32, 33, 200, 512)
-MOST_APART = 1e-4  # of two probabilities
+TOLERANCE = 1e-4  # of two probabilities
 _GAPS = 9  # words of the case with opposed gaps
 
 Graph = Callable[..., Sequence[Any]]
@@ -47,7 +47,7 @@ def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
     return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
 
 
-def by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
+def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
     """The largest difference at each length, alone and among shorter sentences.
 
     Args:
@@ -75,14 +75,14 @@ def by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> 
                 "pair_ids": ids.flip(0),
                 "pair_mask": real.flip(0),
             }
-            arrays = [given[name] for name in parts.whole.inputs]
-            apart = max(apart, _apart(parts.whole, graph, arrays, real))
+            arrays = [given[name] for name in parts.probability_model.inputs]
+            apart = max(apart, _max_difference(parts.probability_model, graph, arrays, real))
         rows.append({"length": length, "apart": apart})
     return rows
 
 
 @torch.no_grad()
-def _apart(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], real: Tensor) -> float:
+def _max_difference(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], real: Tensor) -> float:
     largest = 0.0
     for one, other in zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True):
         found = torch.from_numpy(np.asarray(other))
@@ -99,7 +99,7 @@ class _Attention(nn.Module):
 
 
 @torch.no_grad()
-def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
+def check_underflow(form: str, folder: Path) -> dict[str, float]:
     """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
 
     One key has a source score of 120 and a token score of -240, the others 0 and 0. The figures are the largest differences
@@ -112,7 +112,7 @@ def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
     inputs = (q, k, v, s)
     length = Dim("length", min=1, max=4096)
     path = folder / f"gaps{Path(FILES[form]).suffix}"
-    with silence():
+    with silence_exporters():
         program = torch.export.export(_Attention(), inputs, dynamic_shapes=({2: length},) * 4)
         if form == "onnx":
             made = torch.onnx.export(program, input_names=["q", "k", "v", "s"], dynamo=True)
@@ -129,7 +129,7 @@ def opposed_gaps(form: str, folder: Path) -> dict[str, float]:
     return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
 
 
-def on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence[str], data: str) -> dict[str, Any]:
+def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence[str], data: str) -> dict[str, Any]:
     """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
 
     Args:
@@ -141,11 +141,11 @@ def on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence
     """
     count = len(texts.data)
     report: dict[str, Any] = {"data": Path(data).name, "texts": count}
-    eager = lambda *arrays: [out.numpy() for out in parts.whole(*map(torch.from_numpy, arrays))]  # noqa: E731
+    eager = lambda *arrays: [out.numpy() for out in parts.probability_model(*map(torch.from_numpy, arrays))]  # noqa: E731
     answers: dict[str, np.ndarray[Any, Any]] = {}
     for way, tokens, limit in (("batches", 4096, 64), ("one at a time", 0, 1)):
         batches = list(sorted_batches(texts.data.lengths, tokens=tokens or 10**9, most=limit))
-        fed = [_fed(parts, texts, batch) for batch in batches]
+        fed = [_graph_inputs(parts, texts, batch) for batch in batches]
         seconds = {"model": math.inf, "export": math.inf}
         for _ in range(3):
             for name, call in (("model", eager), ("export", graph)):
@@ -161,7 +161,7 @@ def on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence
     return report
 
 
-def _fed(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:
+def _graph_inputs(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:
     inputs = texts.data.collate(batch)
     return [inputs[name].numpy() for name in parts.inputs]
 
@@ -177,13 +177,13 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
     return answers, spent
 
 
-def report_head(predictor: Predictor, form: str) -> dict[str, Any]:
+def report_header(predictor: Predictor, form: str) -> dict[str, Any]:
     """What was exported, and where it was measured."""
     recipe = predictor.run.recipe
     return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
 
 
-def lines(report: dict[str, Any]) -> list[str]:
+def report_lines(report: dict[str, Any]) -> list[str]:
     """What the report says."""
     told = ["length  largest difference"]
     told += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMS = ("onnx", "torch")
 FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
-_MOST = 100_000  # sentences of a batch, words of a sentence
+_MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 
 _INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
 _ONNX = '''import onnxruntime
@@ -56,7 +56,7 @@ def MODEL(*arrays):
     return [out.detach().numpy() for out in GRAPH(*map(torch.from_numpy, arrays))]'''
 
 
-class Whole(nn.Module):
+class ProbabilityModel(nn.Module):
     """A model from token ids to probabilities: the form that is exported.
 
     Args:
@@ -98,14 +98,14 @@ class ExportSpec:
     read_texts: Callable[[str, int], CheckTexts] | None = None  # reads so many texts of a file for `--check`; None: it cannot
 
     @functools.cached_property
-    def whole(self) -> Whole:
+    def probability_model(self) -> ProbabilityModel:
         """The model from token ids to probabilities."""
         self.model.eval()
-        return Whole(self.model, self.inputs, self.softmax)
+        return ProbabilityModel(self.model, self.inputs, self.softmax)
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
+def atomic_directory(folder: Path) -> Iterator[Path]:
     """A folder beside `folder` to write to; it takes its name when the block ends without an error, and is gone otherwise.
 
     Raises:
@@ -129,7 +129,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def export(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> None:
+def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> None:
     """Write an export: the graph, the tokeniser, what the labels are called, and a script that runs it.
 
     Args:
@@ -138,11 +138,11 @@ def export(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> 
         form: onnx or torch.
         folder: where to.
     """
-    program = traced(parts)
+    program = trace(parts)
     if form == "onnx":
-        with silence():
+        with silence_exporters():
             made = torch.onnx.export(
-                program, input_names=list(parts.whole.inputs), output_names=list(parts.outputs), dynamo=True
+                program, input_names=list(parts.probability_model.inputs), output_names=list(parts.outputs), dynamo=True
             )
             assert made is not None
             made.save(folder / FILES[form])
@@ -159,22 +159,22 @@ def export(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> 
 
 
 @torch.no_grad()
-def traced(parts: ExportSpec) -> ExportedProgram:
+def trace(parts: ExportSpec) -> ExportedProgram:
     """The graph, for every batch size and length."""
-    batch = Dim("batch", min=1, max=_MOST)
-    lengths = {"input_ids": Dim("length", min=1, max=_MOST), "pair_ids": Dim("pair_length", min=1, max=_MOST)}
+    batch = Dim("batch", min=1, max=_MAX_SIZE)
+    lengths = {"input_ids": Dim("length", min=1, max=_MAX_SIZE), "pair_ids": Dim("pair_length", min=1, max=_MAX_SIZE)}
     ids = torch.tensor([[1, 2, 3, 1, 2], [3, 1, 0, 0, 0], [2, 3, 1, 1, 0]])
     real = ids.ne(0).long()
     given = {"input_ids": ids, "attention_mask": real, "predicates": torch.zeros_like(ids).index_fill_(1, torch.tensor(0), 1)}
     given |= {"pair_ids": ids[:, :4].contiguous(), "pair_mask": real[:, :4].contiguous()}
-    names = parts.whole.inputs
+    names = parts.probability_model.inputs
     shapes = tuple({0: batch, 1: lengths["pair_ids" if name.startswith("pair") else "input_ids"]} for name in names)
-    with silence():
-        return torch.export.export(parts.whole, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
+    with silence_exporters():
+        return torch.export.export(parts.probability_model, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
 
 
 @contextlib.contextmanager
-def silence() -> Iterator[None]:
+def silence_exporters() -> Iterator[None]:
     """The exporters say what they do, to whoever listens; what matters they raise."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
@@ -189,7 +189,7 @@ def silence() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def quantized(folder: Path) -> Path:
+def quantize(folder: Path) -> Path:
     """Write the linear layers of an ONNX export in 8 bits, beside it: `model.int8.onnx`."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -201,7 +201,7 @@ def quantized(folder: Path) -> Path:
     level = root.level
     root.setLevel(logging.ERROR)  # it advises steps that change nothing here
     try:
-        with silence():
+        with silence_exporters():
             quantize_dynamic(graph, path, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"])
     finally:
         root.setLevel(level)

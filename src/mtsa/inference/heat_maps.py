@@ -15,16 +15,18 @@ from torch import Tensor
 from mtsa.errors import InputError
 from mtsa.files import replacing
 
-from .attention_maps import AttentionMaps, Layer
-from .attention_weights import times_even
-from .fonts import families
+from .attention_maps import AttentionMaps, LayerMaps
+from .attention_weights import relative_weights
+from .fonts import find_fonts
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers
 _LINE = 15  # of these, words in a line of the list
 
 
-def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> str:
+def draw_heat_maps(
+    maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None
+) -> str:
     """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
 
     With a feature, the weights of a head are those of that feature alone. Returns the characters that no font here has.
@@ -48,7 +50,7 @@ def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: in
     heads = shown_heads(maps[0].layers[layer].heads, most)
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in maps]
     width = max(sizes) * (len(heads) + 1) + 0.8
-    names, missing = families([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
+    names, missing = find_fonts([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
     options: Any = {
         "font.family": names,
         "svg.fonttype": "none" if missing else "path",
@@ -78,7 +80,7 @@ def shown_heads(masks: Sequence[str], most: int) -> list[int]:
     return sorted(taken)
 
 
-def check_feature(layer: Layer, feature: int | None) -> None:
+def check_feature(layer: LayerMaps, feature: int | None) -> None:
     """Refuse a feature that a head does not have.
 
     Raises:
@@ -94,7 +96,7 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
     rows = 1 if one.pooling is None else 2
     grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
     letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if len(one.words) <= _WIDEST else 8.0
-    relative = times_even(found.pairs(feature))  # [H, N, N]
+    relative = relative_weights(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
     for column, head in enumerate(heads):

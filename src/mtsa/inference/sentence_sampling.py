@@ -11,7 +11,7 @@ from mtsa.tasks.predictor import Predictor
 SHORTEST, LONGEST = 4, 20  # words, so that every map can be read
 
 
-def draw_texts(predictor: Predictor, data: str, count: int, seed: int, **reading: Any) -> list[str]:
+def sample_sentences(predictor: Predictor, data: str, count: int, seed: int, **reading: Any) -> list[str]:
     """So many different sentences of a file; of pairs, from both sides. They hold 4 to 20 words.
 
     Raises:

@@ -51,9 +51,9 @@ def replace_self_attention(model: M, **options: Any) -> M:
         InputError (a ValueError): a model that is not supported, or is swapped already.
         ValueError, TypeError: an option that does not work.
     """
-    from mtsa.models.attention_patching import swap_attention
+    from mtsa.models.attention_patching import patch_attention
 
-    return swap_attention(model, **options)
+    return patch_attention(model, **options)
 
 
 def sentence_transformer(run: str | Path) -> SentenceTransformer:

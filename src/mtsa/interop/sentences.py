@@ -10,7 +10,7 @@ from sentence_transformers.base.modules import InputModule
 from torch import Tensor
 
 from mtsa.data import tokenization
-from mtsa.data.batching import tensors
+from mtsa.data.batching import make_batch
 from mtsa.errors import InputError
 from mtsa.models.sentence_network import SentenceNetwork
 from mtsa.training.run_directory import copy_run, open_run
@@ -40,10 +40,10 @@ class SentenceModule(InputModule):
         for text in inputs:
             if not isinstance(text, str):
                 raise InputError(f"{text!r:.60} is a {type(text).__name__}; a sentence vector is made of a text")
-        rows, _ = tokenization.numbers(
+        rows, _ = tokenization.encode_texts(
             self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0
         )
-        return tensors(rows)
+        return make_batch(rows)
 
     def forward(self, features: dict[str, Any], **unused: Any) -> dict[str, Any]:
         """The features with `sentence_embedding` [B, D]."""

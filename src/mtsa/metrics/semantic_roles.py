@@ -22,7 +22,7 @@ from .counts import Counts, label_table
 class RoleScore:
     """All figures: the whole, each label, and how many frames are right from end to end."""
 
-    whole: Counts = field(default_factory=Counts)
+    total: Counts = field(default_factory=Counts)
     labels: dict[str, Counts] = field(default_factory=dict)
     frames: int = 0
     perfect: int = 0
@@ -36,9 +36,9 @@ class RoleScore:
 
     def add(self, gold: Frame | None, answer: Frame | None) -> None:
         """Count one predicate: what is there, and what was answered."""
-        truth, found = _counted(gold), _counted(answer)
+        truth, found = _argument_counts(gold), _argument_counts(answer)
         for key in truth | found:
-            for counts in (self.whole, self.labels.setdefault(key[0], Counts())):
+            for counts in (self.total, self.labels.setdefault(key[0], Counts())):
                 counts.add(min(truth[key], found[key]), found[key], truth[key])
         if gold is not None:
             self.frames += 1
@@ -52,14 +52,14 @@ class RoleScore:
     def curve(self) -> dict[str, float]:
         """The figures to follow in training; `score` decides the best model."""
         found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
-        return {"score": self.whole.f1, "f1": self.whole.f1, "complete": self.complete, **found}
+        return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **found}
 
     def line(self) -> str:
         """The main figures in one line."""
-        whole = self.whole
+        total = self.total
         finding = "" if self.predicates is None else f"; finding predicates: F1 {self.predicates.f1:.3f}"
         return (
-            f"precision {whole.precision:.3f}, recall {whole.recall:.3f}, F1 {whole.f1:.3f}, complete {self.complete:.3f} "
+            f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}, complete {self.complete:.3f} "
             f"({self.frames:,} predicates){finding}"
         )
 
@@ -69,23 +69,23 @@ class RoleScore:
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; labels by name."""
-        whole = self.whole.as_json()
+        total = self.total.as_json()
         labels = {label: self.labels[label].as_json() for label in sorted(self.labels)}
-        told: dict[str, Any] = {
-            **whole,
+        values: dict[str, Any] = {
+            **total,
             "complete": self.complete,
             "frames": self.frames,
             "perfect": self.perfect,
             "count": self.count,
         }
         if self.predicates is not None:
-            told["predicates"] = self.predicates.as_json()
+            values["predicates"] = self.predicates.as_json()
         if self.verbs is not None:
-            told["verbs"] = {key: value for key, value in self.verbs.as_json().items() if key != "labels"}
-        return {**told, "labels": labels}
+            values["verbs"] = {key: value for key, value in self.verbs.as_json().items() if key != "labels"}
+        return {**values, "labels": labels}
 
 
-def _counted(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int, int], ...]]]:
+def _argument_counts(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int, int], ...]]]:
     """The arguments of a frame, the verb left out."""
     if frame is None:
         return Counter()

@@ -19,11 +19,11 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mtsa.errors import InputError
 
-from .patched_attention import SourceScores, Swap, SwappedAttention
+from .patched_attention import PatchedAttention, PatchOptions, SourceScores
 
 M = TypeVar("M")
-_REFUSED = "mtsa_swapped"  # no activation of this name exists, so that the plain classes refuse a swapped folder
-_KEPT = "plain_activation"  # where the real one is kept
+_BLOCKED_ACTIVATION = "mtsa_swapped"  # no activation of this name exists, so that the plain classes refuse a swapped folder
+_ACTIVATION_KEY = "plain_activation"  # where the real one is kept
 
 
 @dataclass(frozen=True)
@@ -65,46 +65,46 @@ ARCHITECTURES: dict[str, Architecture] = {
 }  # fmt: skip
 
 
-def swap_attention(model: M, **options: Any) -> M:
+def patch_attention(model: M, **values: Any) -> M:
     """`mtsa.interop.replace_self_attention`; the options are those of `Swap`.
 
     Raises:
         InputError (a ValueError): a model that is not supported, or is swapped already.
         ValueError, TypeError: an option that does not work.
     """
-    swap = Swap(**options)
+    options = PatchOptions(**values)
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", type(model).__name__)
-    if isinstance(config, SwappedConfig):
+    if isinstance(config, PatchedConfig):
         raise InputError(f"{type(model).__name__} is swapped already")
     if kind not in ARCHITECTURES or not isinstance(model, PreTrainedModel):
         raise InputError(f'the attention of "{kind}" cannot be swapped; supported are {", ".join(ARCHITECTURES)}')
     if getattr(config, "is_decoder", False) and kind in ("bert", "roberta"):
         raise InputError(f"this {kind} is a decoder; the self-attention of encoders can be swapped")
     base: type[PreTrainedModel] = type(model)
-    _swap_modules(model, ARCHITECTURES[kind], swap)
+    _patch_modules(model, ARCHITECTURES[kind], options)
     copies: dict[int, PretrainedConfig] = {}  # other models may share the configuration: it is copied before it is changed
     for part in model.modules():
         own = getattr(part, "config", None)
         if isinstance(own, PretrainedConfig) and own.model_type == kind:
             if id(own) not in copies:
                 made: Any = copy.deepcopy(own)
-                made.__class__, made.mtsa = config_class(kind), swap.as_json()
+                made.__class__, made.mtsa = patched_config_class(kind), options.as_json()
                 copies[id(own)] = made
             part.config = copies[id(own)]  # type: ignore[assignment]
-    built = model_class(base)  # type: ignore[arg-type]
-    _make_known(built, model.config)
+    built = patched_model_class(base)  # type: ignore[arg-type]
+    _register_class(built, model.config)
     model.__class__ = built
     return model
 
 
-def _make_known(built: type[Any], config: Any) -> None:
+def _register_class(built: type[Any], config: Any) -> None:
     """Make one model of a class without memory: `transformers` notes what a class can record when a model of it is made."""
     with torch.device("meta"):
         built(config)
 
 
-class SwappedConfig:
+class PatchedConfig:
     """What the configurations of swapped models share: `mtsa`, the options of the swap."""
 
     mtsa: dict[str, Any]
@@ -115,15 +115,15 @@ class SwappedConfig:
         """All values; an activation that does not exist keeps the plain classes from loading a swapped model by halves."""
         values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
         name = ARCHITECTURES[self.plain_type].activation
-        return {**values, name: _REFUSED, _KEPT: values[name]}
+        return {**values, name: _BLOCKED_ACTIVATION, _ACTIVATION_KEY: values[name]}
 
 
-class SwappedModel(nn.Module):
+class PatchedModel(nn.Module):
     """What the classes of swapped models share: they swap what they are made of."""
 
     def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
-        _swap_modules(self, ARCHITECTURES[config.plain_type], Swap(**config.mtsa))
+        _patch_modules(self, ARCHITECTURES[config.plain_type], PatchOptions(**config.mtsa))
 
     def initialize_weights(self) -> None:
         """What no file brought begins as the swap says; the models inside a model would not know."""
@@ -134,32 +134,34 @@ class SwappedModel(nn.Module):
 
 
 @functools.cache
-def config_class(kind: str) -> type[PretrainedConfig]:
+def patched_config_class(kind: str) -> type[PretrainedConfig]:
     """The configuration of swapped models of a kind."""
     import transformers
 
     base = getattr(transformers, ARCHITECTURES[kind].config)
 
     def start(self: Any, mtsa: dict[str, Any] | None = None, **values: Any) -> None:
-        kept = values.pop(_KEPT, None)
-        if values.get(ARCHITECTURES[kind].activation) == _REFUSED:
+        kept = values.pop(_ACTIVATION_KEY, None)
+        if values.get(ARCHITECTURES[kind].activation) == _BLOCKED_ACTIVATION:
             values[ARCHITECTURES[kind].activation] = kept
         base.__init__(self, **values)
-        self.mtsa = Swap(**(mtsa or {})).as_json()
+        self.mtsa = PatchOptions(**(mtsa or {})).as_json()
 
     members = {"__init__": start, "model_type": f"mtsa_{kind}", "plain_type": kind, "__module__": __name__}
-    return type(f"Mtsa{base.__name__}", (SwappedConfig, base), members)
+    return type(f"Mtsa{base.__name__}", (PatchedConfig, base), members)
 
 
 @functools.cache
-def model_class(base: type[PreTrainedModel]) -> type[Any]:
+def patched_model_class(base: type[PreTrainedModel]) -> type[Any]:
     """The class of swapped models of a class."""
     kind = base.config_class.model_type  # type: ignore[union-attr]
-    return type(f"Mtsa{base.__name__}", (SwappedModel, base), {"config_class": config_class(kind), "__module__": __name__})
+    return type(
+        f"Mtsa{base.__name__}", (PatchedModel, base), {"config_class": patched_config_class(kind), "__module__": __name__}
+    )
 
 
 @functools.cache
-def _attention_class(kind: str) -> type[nn.Module]:
+def _patched_attention_class(kind: str) -> type[nn.Module]:
     """The attention of a kind, tensorized."""
     entry = ARCHITECTURES[kind]
     base = entry.attention_class()
@@ -181,10 +183,10 @@ def _attention_class(kind: str) -> type[nn.Module]:
         return q, k, v
 
     members = {"forward": forward, "project": project, "__module__": __name__}
-    return type(f"Mtsa{base.__name__}", (SwappedAttention, base), members)
+    return type(f"Mtsa{base.__name__}", (PatchedAttention, base), members)
 
 
-def _swap_modules(model: nn.Module, entry: Architecture, swap: Swap) -> None:
+def _patch_modules(model: nn.Module, entry: Architecture, options: PatchOptions) -> None:
     """Give every self-attention of the encoder its scores and its new class.
 
     Raises:
@@ -197,12 +199,12 @@ def _swap_modules(model: nn.Module, entry: Architecture, swap: Swap) -> None:
         )
     for module in found:
         heads, first = getattr(module, entry.heads), getattr(module, entry.maps[0])
-        swap.rules(heads)  # before anything is changed
-        source = SourceScores(heads, first.out_features // heads, swap)
+        options.rules(heads)  # before anything is changed
+        source = SourceScores(heads, first.out_features // heads, options)
         module.source = source.to(first.weight.device, first.weight.dtype)
     for module in found:
-        module.__class__ = _attention_class(entry.kind)
-        module.swap = swap  # type: ignore[assignment]
+        module.__class__ = _patched_attention_class(entry.kind)
+        module.options = options  # type: ignore[assignment]
 
 
 def _encoder_attention(model: nn.Module, entry: Architecture) -> Iterator[nn.Module]:
@@ -212,7 +214,7 @@ def _encoder_attention(model: nn.Module, entry: Architecture) -> Iterator[nn.Mod
             yield module
 
 
-_HEADS = {
+_AUTO_MAPPINGS = {
     "AutoModel": "MODEL_MAPPING",
     "AutoModelForCausalLM": "MODEL_FOR_CAUSAL_LM_MAPPING",
     "AutoModelForMaskedLM": "MODEL_FOR_MASKED_LM_MAPPING",
@@ -227,16 +229,16 @@ _HEADS = {
 }  # the Auto classes for text, and the public tables of the classes they open
 
 
-def swapped_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
+def patched_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
     """(Auto class, swapped class) for every head that `transformers` has for a kind."""
     import transformers
 
     plain = getattr(transformers, ARCHITECTURES[kind].config)
-    for name, table in _HEADS.items():
+    for name, table in _AUTO_MAPPINGS.items():
         mapping = getattr(transformers, table)
         if plain in mapping:
             base = mapping[plain]
-            yield getattr(transformers, name), model_class(base[0] if isinstance(base, tuple) else base)
+            yield getattr(transformers, name), patched_model_class(base[0] if isinstance(base, tuple) else base)
 
 
 def __getattr__(name: str) -> Any:
@@ -245,10 +247,10 @@ def __getattr__(name: str) -> Any:
 
     for kind, entry in ARCHITECTURES.items():
         if name == f"Mtsa{entry.config}":
-            return config_class(kind)
+            return patched_config_class(kind)
         if name == f"Mtsa{entry.attention}":
-            return _attention_class(kind)
+            return _patched_attention_class(kind)
     base: Any = getattr(transformers, name.removeprefix("Mtsa"), None) if name.startswith("Mtsa") else None
     if isinstance(base, type) and issubclass(base, PreTrainedModel):
-        return model_class(base)  # type: ignore[arg-type]
+        return patched_model_class(base)  # type: ignore[arg-type]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

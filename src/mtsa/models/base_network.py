@@ -16,7 +16,7 @@ from .network_config import Output
 from .word_vectors import WordVectors
 
 
-class ContextNetwork(nn.Module):
+class BaseNetwork(nn.Module):
     """Word vectors, or a pretrained model in their place, under a context encoder.
 
     The classes of `hub_models.py` derive from such a network and from `PreTrainedModel`, and set `hub`.
@@ -42,7 +42,7 @@ class ContextNetwork(nn.Module):
             from .pretrained import PretrainedVectors
 
             self.words = PretrainedVectors(config.pretrained)
-        self.encoder = build_encoder(config.encoder, config.width + extra, **_with_dropout(config))
+        self.encoder = build_encoder(config.encoder, config.width + extra, **_encoder_options(config))
 
     @property
     def device(self) -> torch.device:
@@ -54,12 +54,12 @@ class ContextNetwork(nn.Module):
         return Output(values)
 
 
-def real(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Which tokens are real, bool [B, N]: as the mask says, or all but padding."""
     return input_ids.ne(0) if attention_mask is None else attention_mask.bool()
 
 
-def _with_dropout(config: Any) -> dict[str, Any]:
+def _encoder_options(config: Any) -> dict[str, Any]:
     """The encoder's options; its dropout and activation are the model's unless it has its own."""
     known = find_encoder(config.encoder).options
     shared = {"activation": config.activation, "dropout": config.dropout}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .base_network import real
+from .base_network import real_tokens
 from .sentence_network import SentenceNetwork, shared_options
 
 
@@ -54,6 +54,6 @@ class SentenceClassifier(SentenceNetwork):
             return_dict: False for a tuple.
             unused: what other models' tokenisers add.
         """
-        keep = real(input_ids, attention_mask)
+        keep = real_tokens(input_ids, attention_mask)
         read = self.sentences(input_ids, keep, language=labels is not None and self.config.language > 0)
         return self.answer(self.head(read.vectors), labels, read.language, return_dict)

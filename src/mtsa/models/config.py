@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PretrainedConfig
 
 
-class ContextConfig(PretrainedConfig):
+class BaseConfig(PretrainedConfig):
     """What the configurations of all models share.
 
     Args:
@@ -39,7 +39,7 @@ class ContextConfig(PretrainedConfig):
         super().__init__(**kwargs)
 
 
-class MtsaConfig(ContextConfig):
+class MtsaConfig(BaseConfig):
     """The configuration of a sentence model, as `config.json` holds it.
 
     Args:
@@ -80,7 +80,7 @@ class MtsaPairConfig(MtsaConfig):
         super().__init__(**kwargs)
 
 
-class MtsaTaggerConfig(ContextConfig):
+class MtsaTaggerConfig(BaseConfig):
     """The configuration of a tagger.
 
     Args:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-class Decoder:
+class ViterbiDecoder:
     """Finds the row of tags with the largest sum of scores in which every tag may follow the one before it.
 
     Args:

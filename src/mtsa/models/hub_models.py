@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 from .classifier import SentenceClassifier
-from .config import ContextConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
+from .config import BaseConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from .pair import PairClassifier
 from .tagger import Tagger
 
@@ -25,7 +25,7 @@ class TaggerOutput(TokenClassifierOutput):
 class HubModel(PreTrainedModel):
     """What the models share."""
 
-    config_class: type[ContextConfig] = ContextConfig
+    config_class: type[BaseConfig] = BaseConfig
     base_model_prefix = "mtsa"
     main_input_name = "input_ids"
 

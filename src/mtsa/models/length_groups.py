@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-_WORTH = 0.9  # two calls must have at most this part of the places of one
+_MAX_COST_RATIO = 0.9  # two calls must have at most this part of the places of one
 
 
-def stacked(ids: Tensor, keep: Tensor, other_ids: Tensor, other_keep: Tensor) -> tuple[Tensor, Tensor]:
+def stack_padded(ids: Tensor, keep: Tensor, other_ids: Tensor, other_keep: Tensor) -> tuple[Tensor, Tensor]:
     """Two batches one below the other, [2 B, N], the narrower one padded."""
     width = max(ids.shape[1], other_ids.shape[1])
     joined_ids = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in (ids, other_ids)]
@@ -21,12 +21,12 @@ def stacked(ids: Tensor, keep: Tensor, other_ids: Tensor, other_keep: Tensor) ->
     return torch.cat(joined_ids), torch.cat(joined_keep)
 
 
-def in_groups(encode: Callable[[Tensor, Tensor], Tensor], ids: Tensor, keep: Tensor) -> Tensor:
+def encode_in_groups(encode: Callable[[Tensor, Tensor], Tensor], ids: Tensor, keep: Tensor) -> Tensor:
     """encode(ids, keep) [B, C], called for the short and the long sentences apart where that saves places."""
     places = torch.arange(1, keep.shape[1] + 1, device=keep.device)
     lengths = torch.where(keep, places, 0).amax(1)
     order = torch.argsort(lengths, stable=True)
-    count = best_cut(lengths[order].tolist())
+    count = best_split(lengths[order].tolist())
     if count == 0:
         longest = max(1, int(lengths.max()))
         return encode(ids[:, :longest], keep[:, :longest])
@@ -37,17 +37,17 @@ def in_groups(encode: Callable[[Tensor, Tensor], Tensor], ids: Tensor, keep: Ten
     return torch.cat(found)[torch.argsort(order)]
 
 
-def best_cut(lengths: Sequence[int]) -> int:
+def best_split(lengths: Sequence[int]) -> int:
     """How many of the sentences, shortest first, are read apart so that the fewest places are filled; 0: all at once."""
     count, longest = len(lengths), max(lengths)
     costs = [lengths[first - 1] * first + (count - first) * longest for first in range(1, count)]
-    if not costs or min(costs) > _WORTH * count * longest:
+    if not costs or min(costs) > _MAX_COST_RATIO * count * longest:
         return 0
     return costs.index(min(costs)) + 1
 
 
-def places_filled(lengths: Sequence[int]) -> int:
+def padded_size(lengths: Sequence[int]) -> int:
     """The places that these sentences, shortest first, fill when they are read so."""
-    cut = best_cut(lengths)
+    cut = best_split(lengths)
     short = cut * max(1, lengths[cut - 1]) if cut else 0
     return short + (len(lengths) - cut) * max(1, *lengths)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .base_network import real
-from .length_groups import in_groups, stacked
-from .sentence_network import SentenceNetwork, Sentences, shared_options
+from .base_network import real_tokens
+from .length_groups import encode_in_groups, stack_padded
+from .sentence_network import EncodedSentences, SentenceNetwork, shared_options
 
 
 class Highway(nn.Module):
@@ -81,7 +81,7 @@ class PairClassifier(SentenceNetwork):
         Raises:
             ValueError: there is no second sentence.
         """
-        keep = real(input_ids, attention_mask)
+        keep = real_tokens(input_ids, attention_mask)
         if pair_ids is None:
             if token_type_ids is None:
                 raise ValueError("a pair model needs pair_ids, or token_type_ids that tell the second sentence from the first")
@@ -89,15 +89,15 @@ class PairClassifier(SentenceNetwork):
                 raise ValueError('a pair model needs a second text, such as {"text": "A dog runs.", "text_pair": "It moves."}')
             input_ids, keep, pair_ids, other = split(input_ids, keep, token_type_ids)
         else:
-            other = real(pair_ids, pair_mask)
+            other = real_tokens(pair_ids, pair_mask)
         if torch.compiler.is_exporting():  # each side for itself: no size in the graph is the larger of two
             sides = (self.sentences(input_ids, keep).vectors, self.sentences(pair_ids, other).vectors)
             return self.answer(self.head(*sides), labels, None, return_dict)
-        read = self._read(*stacked(input_ids, keep, pair_ids, other), labels is not None and self.config.language > 0)
+        read = self._read(*stack_padded(input_ids, keep, pair_ids, other), labels is not None and self.config.language > 0)
         first, second = read.vectors.chunk(2)  # [B, D] each
         return self.answer(self.head(first, second), labels, read.language, return_dict)
 
-    def _read(self, ids: Tensor, keep: Tensor, language: bool) -> Sentences:
+    def _read(self, ids: Tensor, keep: Tensor, language: bool) -> EncodedSentences:
         """All sentences, first ones before second ones: the short ones apart from the long, so that little is padding."""
         if torch.compiler.is_compiling():
             return self.sentences(ids, keep, language=language)
@@ -109,7 +109,7 @@ class PairClassifier(SentenceNetwork):
                 lost.append(read.language)
             return read.vectors
 
-        return Sentences(in_groups(encode, ids, keep), torch.stack(lost).sum(0) if lost else None)
+        return EncodedSentences(encode_in_groups(encode, ids, keep), torch.stack(lost).sum(0) if lost else None)
 
 
 def split(ids: Tensor, keep: Tensor, types: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -23,11 +23,11 @@ from mtsa.nn.spec import AttentionSpec, make_spec
 
 from .transformers_internals import attention_implementation
 
-SOURCES, STARTS = ("value", "key"), ("neutral", "glorot")
+SOURCES, INITS = ("value", "key"), ("neutral", "glorot")
 
 
 @dataclass(frozen=True)
-class Swap:
+class PatchOptions:
     """How the attention of a model is swapped.
 
     Args:
@@ -51,7 +51,7 @@ class Swap:
     start: str = "neutral"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("source", self.source, SOURCES), ("start", self.start, STARTS)):
+        for name, value, known in (("source", self.source, SOURCES), ("start", self.start, INITS)):
             if value not in known:
                 raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
         for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
@@ -85,12 +85,12 @@ class Swap:
 class SourceScores(nn.Module):
     """Source2token scores [B, H, N, D] from the values or the keys of each head."""
 
-    def __init__(self, heads: int, width: int, swap: Swap) -> None:
+    def __init__(self, heads: int, width: int, options: PatchOptions) -> None:
         super().__init__()
-        self.hidden = HeadLinear(heads, width, width, bias=True) if swap.source == "key" else None
+        self.hidden = HeadLinear(heads, width, width, bias=True) if options.source == "key" else None
         self.score = HeadLinear(heads, width, width, bias=True)
-        self.scale = score_function(swap.source_scale, "source_scale")
-        self.swap = swap
+        self.scale = score_function(options.source_scale, "source_scale")
+        self.options = options
         self.start()
 
     def start(self) -> None:
@@ -98,13 +98,13 @@ class SourceScores(nn.Module):
         for layer in (self.hidden, self.score):
             if layer is None:
                 continue
-            if layer is self.score and self.swap.start == "neutral":
+            if layer is self.score and self.options.start == "neutral":
                 init.zeros_(layer.weight)
             else:
                 bound = math.sqrt(6.0 / sum(layer.weight.shape[1:]))  # Glorot, for each head's own matrix
                 init.uniform_(layer.weight, -bound, bound)
             assert layer.bias is not None
-            init.constant_(layer.bias, self.swap.source_bias if layer is self.score else 0.0)
+            init.constant_(layer.bias, self.options.source_bias if layer is self.score else 0.0)
 
     def forward(self, k: Tensor, v: Tensor) -> Tensor:
         B, H, N, D = v.shape
@@ -116,22 +116,23 @@ class SourceScores(nn.Module):
         return apply(self.scale, raw).view(H, B, N, D).transpose(0, 1)
 
 
-class SwappedAttention(nn.Module):
+class PatchedAttention(nn.Module):
     """What a swapped attention module is besides what it was; mixed into its own class, which keeps its weights."""
 
     source: SourceScores
-    swap: Swap
+    options: PatchOptions
     config: Any
     training: bool
     project: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # q, k and v of each head, [B, H, N, D], by the kind's own maps
 
     def tensorized(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor | None]:
         """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] where they are asked for."""
-        keep, rules = real_keys(mask), self.swap.rules(q.shape[1])
+        keep, rules = padding_mask(mask), self.options.rules(q.shape[1])
         rate = dropout if self.training else 0.0
         s = self.source(k, v)
-        options: dict[str, Any] = {"attention_mask": keep, "score_activation": self.swap.pairwise}
-        out = tensorized_attention(q, k, v, s, masks=rules, dropout_p=rate, **options)
+        out = tensorized_attention(
+            q, k, v, s, masks=rules, dropout_p=rate, attention_mask=keep, score_activation=self.options.pairwise
+        )
         weights = None
         if attention_implementation(self.config) == "eager":  # the one that gives weights
             weights = self._token_weights(q, k, v, s, keep)
@@ -140,23 +141,23 @@ class SwappedAttention(nn.Module):
     @property
     def head_masks(self) -> tuple[Any, ...]:
         """The mask of each head."""
-        return tuple(self.swap.rules(self.source.score.weight.shape[0]))
+        return tuple(self.options.rules(self.source.score.weight.shape[0]))
 
-    def weights_of(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def attention_weights(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
         q, k, v = self.project(x)
-        s, keep = self.source(k, v), real_keys(mask)
+        s, keep = self.source(k, v), padding_mask(mask)
         return self._token_weights(q, k, v, s, keep), reference.source_weights(self._spec(q, k, v, s, keep), s)
 
     def _token_weights(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> Tensor:
         return reference.token_weights(self._spec(q, k, v, s, keep), q, k)
 
     def _spec(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> AttentionSpec:
-        rules = self.swap.rules(q.shape[1])
-        return make_spec(q, k, v, s, masks=rules, attention_mask=keep, score_activation=self.swap.pairwise)
+        rules = self.options.rules(q.shape[1])
+        return make_spec(q, k, v, s, masks=rules, attention_mask=keep, score_activation=self.options.pairwise)
 
 
-def real_keys(mask: Tensor | None) -> Tensor | None:
+def padding_mask(mask: Tensor | None) -> Tensor | None:
     """Which keys are real, bool [B, N], from the mask that a model hands its layers: bool, or float to be added.
 
     Raises:

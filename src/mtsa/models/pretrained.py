@@ -12,8 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
-_LANGUAGE = ("openai-gpt", "gpt2")
-_AFTER_PADDING = ("camembert", "data2vec-text", "longformer", "mpnet", "roberta", "xlm-roberta")  # count places from there
+_LANGUAGE_MODELS = ("openai-gpt", "gpt2")
+_POSITIONS_AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)  # count places from there
 
 
 class PretrainedVectors(nn.Module):
@@ -25,7 +32,7 @@ class PretrainedVectors(nn.Module):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
-        self.model = AutoModel.from_config(plain_config(config), dtype=torch.float32)
+        self.model = AutoModel.from_config(config_from_values(config), dtype=torch.float32)
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None  # a vector of the whole text, which nothing here reads
 
@@ -44,7 +51,7 @@ class PretrainedVectors(nn.Module):
         return torch.stack([loss, predicted.sum().to(loss.dtype)])
 
 
-def plain_config(values: dict[str, Any]) -> PretrainedConfig:
+def config_from_values(values: dict[str, Any]) -> PretrainedConfig:
     """A configuration from its plain values.
 
     Raises:
@@ -58,17 +65,17 @@ def plain_config(values: dict[str, Any]) -> PretrainedConfig:
     return made
 
 
-def longest_text(config: PretrainedConfig) -> int | None:
+def max_input_length(config: PretrainedConfig) -> int | None:
     """How many tokens a model reads at most; None where it does not say."""
     most = getattr(config, "max_position_embeddings", None)
     if not isinstance(most, int) or most <= 0:
         return None
-    first = (config.pad_token_id or 0) + 1 if config.model_type in _AFTER_PADDING else 0
+    first = (config.pad_token_id or 0) + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
     return most - first
 
 
-def predicts_tokens(config: PretrainedConfig) -> bool:
+def is_language_model(config: PretrainedConfig) -> bool:
     """Whether it is a language model whose output layer is known to be its token matrix and nothing else."""
     names = config.architectures or []
     headed = any(name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in names)
-    return headed and config.model_type in _LANGUAGE and bool(getattr(config, "tie_word_embeddings", True))
+    return headed and config.model_type in _LANGUAGE_MODELS and bool(getattr(config, "tie_word_embeddings", True))

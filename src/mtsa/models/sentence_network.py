@@ -11,33 +11,33 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base_network import ContextNetwork
+from .base_network import BaseNetwork
 from .sentence_pooling import build_pooling
 
 
 @dataclass(frozen=True)
-class Sentences:
+class EncodedSentences:
     """What a model makes of sentences."""
 
     vectors: Tensor  # [B, C]
     language: Tensor | None = None  # of a language model below: the sum of its losses, and over how many tokens, [2]
 
 
-class SentenceNetwork(ContextNetwork):
+class SentenceNetwork(BaseNetwork):
     """The common part of the networks; with one label a network predicts a number."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
-    def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> Sentences:
+    def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> EncodedSentences:
         """A vector of each sentence, given numbers of words [B, N] and which of them are real.
 
         With `language`, the loss of the language model below comes along.
         """
         x = self.words(ids, keep)  # [B, N, E]
         lost = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
-        return Sentences(self.pool(self.encoder(x, keep), keep), lost)
+        return EncodedSentences(self.pool(self.encoder(x, keep), keep), lost)
 
     def answer(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
         """The output that `transformers` expects, from the scores [B, classes] of a head."""

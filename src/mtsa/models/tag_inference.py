@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from mtsa.data.batching import sorted_batches, tensors
+from mtsa.data.batching import make_batch, sorted_batches
 from mtsa.data.bio import BEGIN
 from mtsa.data.frames import VERB
 from mtsa.progress import advance
 
-from .batched_inference import MOST, TOKENS, Rows
+from .batched_inference import BATCH_SIZE, BATCH_TOKENS, TokenIds
 from .tagger import Tagger
 
-_SURE = 1000.0  # more than any difference of scores
+_FORCED_SCORE = 1000.0  # more than any difference of scores
 
 
-def tag_rows(
-    model: Tagger, rows: Rows, predicates: Sequence[int | None] | None = None, *, count: bool = True
+def predict_tags(
+    model: Tagger, rows: TokenIds, predicates: Sequence[int | None] | None = None, *, count: bool = True
 ) -> list[list[int]]:
     """The best allowed row of tag numbers for each sentence given as word numbers.
 
@@ -35,16 +35,16 @@ def tag_rows(
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
         if predicates is not None:
-            inputs["predicates"] = flags([predicates[number] for number in batch], inputs["input_ids"])
+            inputs["predicates"] = predicate_flags([predicates[number] for number in batch], inputs["input_ids"])
         logits = model(**inputs).logits
         if predicates is not None and verb is not None:
-            logits[..., verb] += _SURE * inputs["predicates"]  # the word that is asked about is the verb
+            logits[..., verb] += _FORCED_SCORE * inputs["predicates"]  # the word that is asked about is the verb
         return model.decoder.decode(logits, inputs["attention_mask"].bool())
 
-    return _in_batches(model, rows, read, count=count)
+    return _predict_batches(model, rows, read, count=count)
 
 
-def find_predicates(model: Tagger, rows: Rows) -> list[list[int]]:
+def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
     """The places of the predicates in each sentence, as the model's finder sees them."""
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
@@ -52,10 +52,10 @@ def find_predicates(model: Tagger, rows: Rows) -> list[list[int]]:
         found = (model.predicate_scores(inputs["input_ids"], keep) > 0) & keep
         return [row.nonzero()[:, 0].tolist() for row in found]
 
-    return _in_batches(model, rows, read, count=False)
+    return _predict_batches(model, rows, read, count=False)
 
 
-def flags(places: Sequence[int | None], like: Tensor) -> Tensor:
+def predicate_flags(places: Sequence[int | None], like: Tensor) -> Tensor:
     """1 at the place of each row, 0 elsewhere, in the shape of `like` [B, N]."""
     out = torch.zeros_like(like)
     for number, place in enumerate(places):
@@ -65,9 +65,9 @@ def flags(places: Sequence[int | None], like: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _in_batches(
+def _predict_batches(
     model: Tagger,
-    rows: Rows,
+    rows: TokenIds,
     read: Callable[[list[int], dict[str, Tensor]], list[list[int]]],
     *,
     count: bool,
@@ -75,8 +75,8 @@ def _in_batches(
     training = model.training
     model.eval()
     found: list[list[int]] = [[] for _ in rows]
-    for batch in sorted_batches([len(row) for row in rows], tokens=TOKENS, most=MOST):
-        inputs = tensors([rows[number] for number in batch])
+    for batch in sorted_batches([len(row) for row in rows], tokens=BATCH_TOKENS, most=BATCH_SIZE):
+        inputs = make_batch([rows[number] for number in batch])
         answers = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
         for number, answer in zip(batch, answers, strict=True):
             found[number] = answer

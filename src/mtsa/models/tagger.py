@@ -19,13 +19,13 @@ from mtsa.data.bio import is_bio, may_follow
 from mtsa.encoders.contract import Dense
 from mtsa.encoders.convolutional import MultiCnnEncoder
 
-from .base_network import ContextNetwork, real
-from .decoding import Decoder
+from .base_network import BaseNetwork, real_tokens
+from .decoding import ViterbiDecoder
 
 IGNORED = -100  # a place without a truth to learn from
 
 
-class Finder(nn.Module):
+class PredicateFinder(nn.Module):
     """Which words are predicates: convolutions of 3 and 5 words, then one score for each word.
 
     Args:
@@ -44,7 +44,7 @@ class Finder(nn.Module):
         return scores[..., 0]
 
 
-class Tagger(ContextNetwork):
+class Tagger(BaseNetwork):
     """A tagger over any registered encoder; with a flag it labels the roles of one predicate."""
 
     def __init__(self, config: Any) -> None:
@@ -52,14 +52,14 @@ class Tagger(ContextNetwork):
         self.flags = nn.Embedding(2, config.flag) if config.flag else None
         if self.flags is not None:
             nn.init.normal_(self.flags.weight, std=config.flag**-0.5)
-        self.finder = Finder(config.width, config.finder, dropout=config.dropout) if config.finder else None
+        self.finder = PredicateFinder(config.width, config.finder, dropout=config.dropout) if config.finder else None
         self.tags = Dense(self.encoder.out_dim, len(config.tags), dropout=config.dropout)
 
     @functools.cached_property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> ViterbiDecoder:
         """Finds the best row of tags; made when it is first asked, as loading builds models without numbers."""
         names: list[str] = self.config.tags
-        return Decoder(names, may_follow if is_bio(names) else lambda before, after: True)
+        return ViterbiDecoder(names, may_follow if is_bio(names) else lambda before, after: True)
 
     def forward(
         self,
@@ -82,7 +82,7 @@ class Tagger(ContextNetwork):
             return_dict: False for a tuple.
             unused: what other models' tokenisers add.
         """
-        keep = real(input_ids, attention_mask)
+        keep = real_tokens(input_ids, attention_mask)
         x = self.words(input_ids, keep)  # [B, N, E]
         scores = None if self.finder is None else self.finder(x, keep)  # [B, N]
         if self.flags is not None:
@@ -91,7 +91,7 @@ class Tagger(ContextNetwork):
         logits = self.tags(self.encoder(x, keep))
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and found is not None:
-            loss = loss + _finding_loss(scores, found)
+            loss = loss + _finder_loss(scores, found)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
         return self.make_output(loss=loss, logits=logits, found=scores)
@@ -111,7 +111,7 @@ class Tagger(ContextNetwork):
         return out
 
 
-def _finding_loss(scores: Tensor, found: Tensor) -> Tensor:
+def _finder_loss(scores: Tensor, found: Tensor) -> Tensor:
     known = found != IGNORED
     total = F.binary_cross_entropy_with_logits(scores[known], found[known].to(scores.dtype), reduction="sum")
     return total / known.sum().clamp(min=1)

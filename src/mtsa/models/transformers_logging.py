@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def quiet() -> None:
+def silence_transformers() -> None:
     """Turn its remarks and progress bars off."""
     from transformers.utils import logging
 

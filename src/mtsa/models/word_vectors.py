@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_UNKNOWN = 0.05  # the paper's range for words without a vector
+_INIT_RANGE = 0.05  # the paper's range for words without a vector
 
 
 class WordVectors(nn.Module):
@@ -33,7 +33,7 @@ class WordVectors(nn.Module):
 
     def reset_parameters(self) -> None:
         """Uniform vectors for all words; 0 for padding and for the unknown word."""
-        nn.init.uniform_(self.tuned, -_UNKNOWN, _UNKNOWN)
+        nn.init.uniform_(self.tuned, -_INIT_RANGE, _INIT_RANGE)
         with torch.no_grad():
             self.tuned[:2] = 0.0
 

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 _log = logging.getLogger("mtsa.serve")
 
 
-class FullError(Exception):
+class QueueFullError(Exception):
     """There is no room in the queue."""
 
 
-class Answering(Protocol):
+class BatchModel(Protocol):
     """A model: answers to questions, in order, and how long a question is."""
 
     def answers(self, questions: Sequence[Any]) -> list[Any]: ...
@@ -35,19 +35,19 @@ class _Request:
     def __init__(self, count: int) -> None:
         self.answers: list[Any] = [None] * count
         self.left = count
-        self.whole: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def put(self, place: int, answer: Any, error: Exception | None) -> None:
         """One answer, or what went wrong with it, which ends the request."""
-        if self.whole.done():  # given up
+        if self.result.done():  # given up
             return
         if error is not None:
-            self.whole.set_exception(error)
+            self.result.set_exception(error)
             return
         self.answers[place] = answer
         self.left -= 1
         if not self.left:
-            self.whole.set_result(self.answers)
+            self.result.set_result(self.answers)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Item:
     work: Callable[[], Any] | None = None
 
 
-class Line:
+class BatchQueue:
     """A queue with one worker; made inside a running event loop.
 
     Args:
@@ -71,13 +71,13 @@ class Line:
 
     def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
         self._most, self._batch, self._characters = waiting, batch, characters
-        self._lanes: dict[int, tuple[Answering | None, deque[_Item]]] = {}  # of each model, in the order of their turns
+        self._lanes: dict[int, tuple[BatchModel | None, deque[_Item]]] = {}  # of each model, in the order of their turns
         self._there = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._closed = False
         self._worker = asyncio.create_task(self._work())
 
-    async def ask(self, model: Answering, questions: Sequence[Any], seconds: float) -> list[Any]:
+    async def ask(self, model: BatchModel, questions: Sequence[Any], seconds: float) -> list[Any]:
         """Answers to questions, after at most so many seconds.
 
         Raises:
@@ -103,13 +103,13 @@ class Line:
         await self._worker
         self._thread.shutdown()
 
-    async def _wait(self, model: Answering | None, items: list[_Item], seconds: float) -> list[Any]:
+    async def _wait(self, model: BatchModel | None, items: list[_Item], seconds: float) -> list[Any]:
         waiting = sum(len(lane) for _, lane in self._lanes.values())
         if self._closed or waiting + len(items) > self._most:
-            raise FullError
+            raise QueueFullError
         self._lanes.setdefault(id(model), (model, deque()))[1].extend(items)
         self._there.set()
-        return await asyncio.wait_for(items[0].request.whole, seconds)  # given up when time is up, or when it is cancelled
+        return await asyncio.wait_for(items[0].request.result, seconds)  # given up when time is up, or when it is cancelled
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class Line:
             model, items = self._next()
             if items:
                 for item, (answer, error) in zip(
-                    items, await loop.run_in_executor(self._thread, _done, model, items), strict=True
+                    items, await loop.run_in_executor(self._thread, _run_items, model, items), strict=True
                 ):
                     item.request.put(item.place, answer, error)
             elif self._closed:
@@ -126,14 +126,14 @@ class Line:
             else:
                 self._there.clear()
 
-    def _next(self) -> tuple[Answering | None, list[_Item]]:
+    def _next(self) -> tuple[BatchModel | None, list[_Item]]:
         """The model whose turn it is, and what it is asked next; its next turn comes after the others'."""
         for key in list(self._lanes):
             model, lane = self._lanes.pop(key)
             taken: list[_Item] = []
             size = 0
             while lane and len(taken) < (1 if model is None else self._batch):
-                if lane[0].request.whole.done():  # given up
+                if lane[0].request.result.done():  # given up
                     lane.popleft()
                     continue
                 size += 0 if model is None else model.size(lane[0].question)
@@ -147,7 +147,7 @@ class Line:
         return None, []
 
 
-def _done(model: Answering | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
+def _run_items(model: BatchModel | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
     """Answers, or what went wrong; when some questions fail together, each is asked alone, so that one harms no other."""
     if model is not None and len(items) > 1:
         try:
@@ -156,10 +156,10 @@ def _done(model: Answering | None, items: Sequence[_Item]) -> list[tuple[Any, Ex
                 return [(answer, None) for answer in answers]
         except Exception:
             _log.warning("%d questions failed together; each is asked alone", len(items), exc_info=True)
-    return [_alone(model, item) for item in items]
+    return [_run_item(model, item) for item in items]
 
 
-def _alone(model: Answering | None, item: _Item) -> tuple[Any, Exception | None]:
+def _run_item(model: BatchModel | None, item: _Item) -> tuple[Any, Exception | None]:
     try:
         if item.work is not None:
             return item.work(), None

@@ -7,19 +7,19 @@ import functools
 import hashlib
 from importlib import resources
 
-from mtsa.inference.attention_page import filled
+from mtsa.inference.attention_page import insert_assets
 
 
 @functools.cache
-def page() -> str:
+def explorer_page() -> str:
     """The page as text."""
-    return filled(resources.files("mtsa.serve").joinpath("explorer.html").read_text(encoding="utf-8"))
+    return insert_assets(resources.files("mtsa.serve").joinpath("explorer.html").read_text(encoding="utf-8"))
 
 
 @functools.cache
-def policy() -> str:
+def content_security_policy() -> str:
     """The content security policy: the page's own script and style, its own API, and nothing else."""
-    script, style = (_fingerprint(_inside(page(), tag)) for tag in ("script", "style"))
+    script, style = (_fingerprint(_inside(explorer_page(), tag)) for tag in ("script", "style"))
     return (
         f"default-src 'none'; script-src '{script}'; style-src '{style}'; connect-src 'self'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -13,7 +13,7 @@ class Limits:
     """A request that exceeds one of these is refused with a sentence."""
 
     body: int = 1_000_000  # bytes of a request
-    looked: int = 128  # words of a text whose weights are asked for: they grow with the square
+    explained_words: int = 128  # words of a text whose weights are asked for: they grow with the square
     waiting: int = 2_048  # questions in the queue
     batch: int = 64  # questions that are answered together
     characters: int = 8_000  # of those questions

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .limits import Limits
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_PATIENCE = 16  # times the longest body: what is read of one that is too long
+_OVERREAD = 16  # times the longest body: what is read of one that is too long
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -23,7 +23,7 @@ _HEADERS = [
 ]
 
 
-class Gate:
+class RequestMiddleware:
     """The outermost layer of the server.
 
     Args:
@@ -41,7 +41,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
+        if self.hosts and _host_name(headers.get(b"host", "")) not in self.hosts:
             await refuse(
                 send, 400, f"this server is asked for as {' or '.join(dict.fromkeys(self.hosts))}, not by another name"
             )
@@ -52,7 +52,7 @@ class Gate:
             return
         too_long = f"the body must have at most {self.limits.body:,} bytes; ask in several requests"
         declared = headers.get(b"content-length", "0")
-        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _PATIENCE * self.limits.body:
+        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _OVERREAD * self.limits.body:
             await refuse(send, 413, too_long)
             return
         try:
@@ -105,13 +105,13 @@ async def _body(receive: Receive, most: int) -> bytes | None:
         size += len(piece)
         if size <= most:
             pieces.append(piece)
-        if size > _PATIENCE * most:
+        if size > _OVERREAD * most:
             return None
         if not message.get("more_body", False):
             return b"".join(pieces) if size <= most else None
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name in a Host header, without the port; nothing when it is no such header."""
     found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
     return (found[1] or found[2]) if found else ""

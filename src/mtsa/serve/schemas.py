@@ -13,7 +13,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Asked(_Strict):
+class QuestionFields(_Strict):
     """A question: a text; of models of pairs, the second one too; of semantic roles, a predicate if one is wanted."""
 
     text: str = Field(max_length=CHARACTERS)
@@ -33,14 +33,14 @@ class PredictRequest(_Strict):
     """Questions to a model."""
 
     model: _ModelName = None
-    questions: list[Asked] = Field(min_length=1, max_length=QUESTIONS)
+    questions: list[QuestionFields] = Field(min_length=1, max_length=QUESTIONS)
 
 
 class LookRequest(_Strict):
     """A question to a model, whose weights are wanted."""
 
     model: _ModelName = None
-    question: Asked
+    question: QuestionFields
 
 
 class Error(BaseModel):
@@ -147,7 +147,7 @@ class Health(BaseModel):
     models: list[str]
 
 
-def what_is_wrong(error: dict[str, Any]) -> str:
+def describe_error(error: dict[str, Any]) -> str:
     """One sentence for the first thing that is wrong with a body."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "json_invalid":

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.inference.attention_weights import as_json
+from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.auto import open_predictor
 from mtsa.tasks.predictor import Predictor, Question
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has
 
 
-class Served:
+class ServedModel:
     """An opened run under a name."""
 
     def __init__(self, name: str, predictor: Predictor) -> None:
@@ -55,22 +55,22 @@ class Served:
             if count > most:
                 raise InputError(f"the text has {count} words; weights are shown for texts of at most {most}")
         found = self.predictor.explain(question)
-        sent = {"model": self.name, "sentences": [as_json(one, features=True, digits=_DIGITS) for one in found]}
+        sent = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in found]}
         return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
 
 
-def open_models(folders: Sequence[Path]) -> dict[str, Served]:
+def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
     """Run folders by name: the last part of the path, with a number where two are the same.
 
     Raises:
         InputError: a folder that holds no finished run.
     """
-    found: dict[str, Served] = {}
+    found: dict[str, ServedModel] = {}
     for folder in folders:
         base = name = folder.resolve().name or "model"
         number = 1
         while name in found:
             number += 1
             name = f"{base}-{number}"
-        found[name] = Served(name, open_predictor(folder))
+        found[name] = ServedModel(name, open_predictor(folder))
     return found

@@ -16,12 +16,12 @@ from mtsa.errors import InputError
 from .app import build_app
 from .limits import Limits
 from .middleware import LOOPBACK
-from .served_model import Served
+from .served_model import ServedModel
 
 _log = logging.getLogger(__name__)
 
 
-def serve(models: dict[str, Served], host: str, port: int, limits: Limits | None = None) -> None:
+def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits | None = None) -> None:
     """Serve models; returns after SIGINT or SIGTERM, when the requests under way have been answered.
 
     Args:

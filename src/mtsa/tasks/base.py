@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
     from mtsa.data.examples import Layout
-    from mtsa.data.validation_report import Report
+    from mtsa.data.validation_report import ValidationReport
     from mtsa.training.model_inputs import Inputs
     from mtsa.training.recipe import Recipe
     from mtsa.training.run_directory import Run
@@ -129,7 +129,7 @@ class Task(ABC):
         """The examples of a shard."""
 
     @abstractmethod
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+    def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
         """Describe a data file and find its errors (`mtsa data check`)."""
 
     # Encoding and model

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from mtsa.errors import InputError
-from mtsa.files import fingerprint, force, write_json
+from mtsa.files import fingerprint, fsync, write_json
 
-_PREFIX, _SAVING, _LIST = "checkpoint-", ".saving-", "files.json"
+_PREFIX, _TEMPORARY, _LIST = "checkpoint-", ".saving-", "files.json"
 
 
 def step_of(folder: Path) -> int:
@@ -18,12 +18,12 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix(_PREFIX))
 
 
-def checkpoint(folder: Path, step: int) -> Path:
+def checkpoint_path(folder: Path, step: int) -> Path:
     """Where the checkpoint of a step is, or would be."""
     return folder / f"{_PREFIX}{step}"
 
 
-def checkpoints(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """The whole checkpoints in a folder, oldest first."""
     if not folder.is_dir():
         return []
@@ -31,26 +31,26 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=step_of)
 
 
-def saving_folder(folder: Path, step: int) -> Path:
+def temporary_path(folder: Path, step: int) -> Path:
     """Where a checkpoint is written before it gets its name."""
-    return folder / f"{_SAVING}{step}"
+    return folder / f"{_TEMPORARY}{step}"
 
 
-def appear(partial: Path, folder: Path, step: int) -> Path:
+def finalize(partial: Path, folder: Path, step: int) -> Path:
     """List the files of a written checkpoint, force them to disk and give it its name."""
     write_json(partial / _LIST, {file.name: fingerprint(file) for file in sorted(partial.iterdir())})
     for file in partial.iterdir():
-        force(file)
-    force(partial)
-    final = checkpoint(folder, step)
+        fsync(file)
+    fsync(partial)
+    final = checkpoint_path(folder, step)
     if final.exists():  # a checkpoint of the same step, from before a restart
         _remove(final)
     partial.rename(final)
-    force(folder)
+    fsync(folder)
     return final
 
 
-def check(folder: Path) -> None:
+def verify(folder: Path) -> None:
     """See that a checkpoint is as it was written.
 
     Raises:
@@ -68,17 +68,17 @@ def check(folder: Path) -> None:
         )
 
 
-def sweep(folder: Path, keep: set[Path]) -> None:
+def delete_except(folder: Path, keep: set[Path]) -> None:
     """Remove what was never finished, and every checkpoint but those to keep."""
     for entry in folder.iterdir():
-        if entry.name.startswith(_SAVING) or (entry.name.startswith(_PREFIX) and entry not in keep):
+        if entry.name.startswith(_TEMPORARY) or (entry.name.startswith(_PREFIX) and entry not in keep):
             _remove(entry)
 
 
 def remove_all(folder: Path) -> None:
     """Remove a folder of checkpoints; anything else in it stays."""
     if folder.is_dir():
-        sweep(folder, keep=set())
+        delete_except(folder, keep=set())
         with suppress(OSError):
             folder.rmdir()
 
@@ -86,5 +86,5 @@ def remove_all(folder: Path) -> None:
 def _remove(entry: Path) -> None:
     """A folder loses its name first, so that a stop in the middle never leaves half of one behind as a checkpoint."""
     if entry.name.startswith(_PREFIX):
-        entry = entry.rename(entry.with_name(f"{_SAVING}removed-{entry.name}"))
+        entry = entry.rename(entry.with_name(f"{_TEMPORARY}removed-{entry.name}"))
     shutil.rmtree(entry, ignore_errors=True)

@@ -18,10 +18,10 @@ from mtsa.tasks.registry import get_task
 
 from .recipe import Recipe
 from .recipe_files import same_recipe
-from .resume import sources_of, tidy
+from .resume import describe_sources, remove_checkpoints
 from .run import run_recipe
 from .run_directory import MANIFEST, RECIPE
-from .split import Split, cut, read_split
+from .split import Split, read_split, split_off
 
 SUMMARY = "summary.json"
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def repeat(recipe: Recipe, folder: Path, count: int) -> dict[str, Any]:
     for number in range(count):
         training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number)
         parts.append((f"seed-{training.seed}", dataclasses.replace(recipe, training=training), None))
-    return _all(parts, folder)
+    return _run_all(parts, folder)
 
 
 def cross_validate(recipe: Recipe, folder: Path, folds: int) -> dict[str, Any]:
@@ -43,12 +43,12 @@ def cross_validate(recipe: Recipe, folder: Path, folds: int) -> dict[str, Any]:
         InputError: as `folds_of`.
     """
     parts: list[tuple[str, Recipe, Split | None]] = []
-    for number, split in enumerate(folds_of(recipe, folds), 1):
+    for number, split in enumerate(make_folds(recipe, folds), 1):
         parts.append((f"fold-{number:02d}", recipe, split))
-    return _all(parts, folder)
+    return _run_all(parts, folder)
 
 
-def folds_of(recipe: Recipe, folds: int) -> list[Split]:
+def make_folds(recipe: Recipe, folds: int) -> list[Split]:
     """The recipe's examples, shuffled by its seed and dealt out by class; each fold is the test part once.
 
     A dev part is cut from the rest.
@@ -75,7 +75,7 @@ def folds_of(recipe: Recipe, folds: int) -> list[Split]:
         held = set(order[number::folds])
         test = [examples[place] for place in sorted(held)]
         rest = [examples[place] for place in range(len(examples)) if place not in held]
-        train, dev = cut(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
+        train, dev = split_off(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
         splits.append(Split(train, dev, test, []))
     return splits
 
@@ -87,16 +87,16 @@ def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
         InputError: it was another recipe, or other data.
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != sources_of(recipe, split or read_split(recipe)):
+    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != describe_sources(recipe, split or read_split(recipe)):
         raise InputError(f"{folder} holds a run of another recipe or other data; name another folder with --out")
 
 
-def _all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
+def _run_all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
     figures: dict[str, list[float]] = {}
     for name, recipe, split in parts:
         if (folder / name / MANIFEST).exists():
             _check_same(folder / name, recipe, split)
-            tidy(folder / name)
+            remove_checkpoints(folder / name)
         else:
             _log.info(f"{name}:")
             run_recipe(recipe, folder / name, split=split)

@@ -49,7 +49,7 @@ def any_process(flag: bool) -> bool:
     return bool(found)
 
 
-def leave() -> None:
+def end_process_group() -> None:
     """End the process group, if there is one."""
     if dist.is_initialized():
         dist.barrier()  # gloo may abort a process whose peer has left
@@ -76,27 +76,27 @@ def shard(model: nn.Module, device: torch.device, *, blocks: bool = True) -> nn.
 
 
 @torch.no_grad()
-def gather(model: nn.Module, plain: nn.Module) -> None:
+def gather_weights(model: nn.Module, plain: nn.Module) -> None:
     """Copy the weights of a sharded model into the plain one."""
     own = dict(plain.named_parameters())
     for name, value in model.named_parameters():
-        own[name].copy_(whole(value.detach()))
+        own[name].copy_(full_tensor(value.detach()))
 
 
 @torch.no_grad()
-def scatter(plain: nn.Module, model: nn.Module) -> None:
+def scatter_weights(plain: nn.Module, model: nn.Module) -> None:
     """Copy the weights of the plain model into the sharded one, each process its shard."""
     own = dict(plain.named_parameters())
     for name, value in model.named_parameters():
-        value.copy_(share(own[name].detach(), value))
+        value.copy_(local_shard(own[name].detach(), value))
 
 
-def whole(value: Any) -> Any:
+def full_tensor(value: Any) -> Any:
     """A tensor of which each process may hold a share, all of it; anything else as it is."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def share(value: Tensor, like: Tensor) -> Tensor:
+def local_shard(value: Tensor, like: Tensor) -> Tensor:
     """What this process holds of a whole tensor, if it is to be sharded like another one."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
@@ -104,20 +104,22 @@ def share(value: Tensor, like: Tensor) -> Tensor:
     return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def full_optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """The state of an optimizer, with whole tensors."""
     state = optimizer.state_dict()
-    kept = {number: {name: whole(value) for name, value in values.items()} for number, values in state["state"].items()}
+    kept = {number: {name: full_tensor(value) for name, value in values.items()} for number, values in state["state"].items()}
     return {**state, "state": kept}
 
 
-def take_shares(optimizer: torch.optim.Optimizer) -> None:
+def shard_loaded_state(optimizer: torch.optim.Optimizer) -> None:
     """Let an optimizer over sharded weights take its shard of any whole state that is loaded into it."""
 
     def cut(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         values = [value for group in optimizer.param_groups for value in group["params"]]
         kept = {
-            number: {name: share(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()}
+            number: {
+                name: local_shard(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()
+            }
             for number, own in state["state"].items()
         }
         return {**state, "state": kept}
@@ -125,7 +127,7 @@ def take_shares(optimizer: torch.optim.Optimizer) -> None:
     optimizer.register_load_state_dict_pre_hook(cut)
 
 
-def rows_here(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def local_rows(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The part of a matrix that this process holds, and those of some rows that are in it."""
     if not isinstance(matrix, DTensor):
         return matrix, rows

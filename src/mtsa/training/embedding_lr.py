@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .distributed import rows_here
+from .distributed import local_rows
 
 
-class SlowRows:
+class ScaledRows:
     """Lets some rows of a matrix keep only a part of each optimiser step.
 
     Args:
@@ -33,11 +33,11 @@ class SlowRows:
         optimizer.register_step_post_hook(self._take_back)
 
     def _note(self, *_: Any) -> None:
-        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+        matrix, rows = local_rows(self.matrix.detach(), self.rows)
         self._before = matrix[rows]
 
     def _take_back(self, *_: Any) -> None:
         assert self._before is not None
-        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+        matrix, rows = local_rows(self.matrix.detach(), self.rows)
         matrix[rows] = torch.lerp(self._before, matrix[rows], self.rate)
         self._before = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mtsa.data.batching import LEAST
+from mtsa.data.batching import MIN_BATCH_SIZE
 from mtsa.tasks.encoded import EncodedData
 
 from .recipe import Training
@@ -12,9 +12,11 @@ from .recipe import Training
 
 def batches_of(part: EncodedData, training: Training, *, epoch: int = 0) -> Iterator[list[int]]:
     """The batches of one epoch, as lists of example indices; they follow from (seed, epoch) alone."""
-    return part.batches(training.batch_size, tokens=training.batch_tokens, least=LEAST, seed=training.seed, epoch=epoch)
+    return part.batches(
+        training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed, epoch=epoch
+    )
 
 
 def count_batches(part: EncodedData, training: Training) -> int:
     """How many batches an epoch has; every epoch has the same number."""
-    return part.count(training.batch_size, tokens=training.batch_tokens, least=LEAST, seed=training.seed)
+    return part.count(training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed)

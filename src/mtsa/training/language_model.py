@@ -29,16 +29,16 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokeni
 from mtsa.errors import InputError
 from mtsa.files import replacing, write_json
 from mtsa.machine import circumstances
-from mtsa.models.transformers_logging import quiet
+from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 
 from . import checkpoints
-from .distributed import any_process, gather, scatter, shard, take_shares, whole_state
-from .language_model_data import END, UNKNOWN, rows_of, running_tokenizer
-from .resume import alone, is_first, read_state
+from .distributed import any_process, full_optimizer_state, gather_weights, scatter_weights, shard, shard_loaded_state
+from .language_model_data import END, UNKNOWN, token_rows, train_tokenizer
+from .resume import is_main_process, lock_run_directory, read_state
 from .run import set_threads
 from .signals import StopRequest, stop_requests
-from .weight_files import written
+from .weight_files import report_write_errors
 
 _RECORD, _BEGUN = "record.json", "begun.json"
 _CHECKPOINTS = "checkpoints"
@@ -83,9 +83,9 @@ def pretrain(
     Raises:
         InputError: too little text, or a folder that holds something else.
     """
-    quiet()
-    _meet(setting.batch)
-    with alone(out):
+    silence_transformers()
+    _init_processes(setting.batch)
+    with lock_run_directory(out):
         return _pretrain(texts, out, setting, save_every=save_every, shared=shared)
 
 
@@ -97,15 +97,15 @@ def _pretrain(
     save_every: int,
     shared: bool,
 ) -> float:
-    first = is_first()
+    first = is_main_process()
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
     identity = {"setting": asdict(setting), "sha256": digest}
-    _check_room(out, identity)
+    _check_directory(out, identity)
     shuffled = list(texts)
     random.Random(setting.seed).shuffle(shuffled)
     held = max(1, len(shuffled) // 20)
-    tokenizer = running_tokenizer(shuffled[held:], setting.tokens)
-    train, dev = (rows_of(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
+    tokenizer = train_tokenizer(shuffled[held:], setting.tokens)
+    train, dev = (token_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
         raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
@@ -121,22 +121,22 @@ def _pretrain(
             f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
             f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
         )
-    run = _Run(model, setting, train, out / _CHECKPOINTS, shared=shared)
+    run = _PretrainingLoop(model, setting, train, out / _CHECKPOINTS, shared=shared)
     with progress("pretraining", setting.steps, unit="steps") as bar:
         run.train(lambda step, loss: bar.update(step, f"loss {loss:.2f}"), save_every)
     loss = _loss(model, dev, setting.batch)
     if not first:
         return loss
-    with written(out):
+    with report_write_errors(out):
         _write(out, model, tokenizer, setting)
     record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
-    _tidy(out)
+    _remove_checkpoints(out)
     _log.info(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
     return loss
 
 
-def _meet(batch: int) -> None:
+def _init_processes(batch: int) -> None:
     """Join the processes that torchrun started, if it did.
 
     Raises:
@@ -150,7 +150,7 @@ def _meet(batch: int) -> None:
         dist.init_process_group("gloo")
 
 
-class _Run:
+class _PretrainingLoop:
     """The training loop, with checkpoints that appear whole."""
 
     def __init__(
@@ -165,7 +165,7 @@ class _Run:
         weights = self.trained.parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=setting.learning_rate, weight_decay=0.01, fused=True)
         if self.shared:
-            take_shares(self.optimizer)
+            shard_loaded_state(self.optimizer)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict[str, float]] = []
 
@@ -194,7 +194,7 @@ class _Run:
 
     def _update(self) -> float:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.setting.learning_rate * _rate(self.step, self.setting)
+            group["lr"] = self.setting.learning_rate * _lr_factor(self.step, self.setting)
         batch = self._batch()
         own = batch[self.rank :: self.world]
         loss = _row_loss(self.trained, own) * (len(own) * self.world / len(batch))  # gradients are averaged over processes
@@ -219,37 +219,39 @@ class _Run:
 
     def _save(self) -> None:
         if self.shared:
-            gather(self.trained, self.model)
-        found = whole_state(self.optimizer)["state"]
+            gather_weights(self.trained, self.model)
+        found = full_optimizer_state(self.optimizer)["state"]
         if self.rank == 0:
-            with written(self.folder):
+            with report_write_errors(self.folder):
                 self._write(found)
         if self.world > 1:
             dist.barrier()
 
     def _write(self, found: dict[int, dict[str, Tensor]]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        partial = checkpoints.saving_folder(self.folder, self.step)
-        checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))  # what a kill left unfinished
+        partial = checkpoints.temporary_path(self.folder, self.step)
+        checkpoints.delete_except(
+            self.folder, keep=set(checkpoints.list_checkpoints(self.folder))
+        )  # what a kill left unfinished
         partial.mkdir()
         state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
         for number, values in found.items():
             state |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         save_file({name: value.contiguous() for name, value in state.items()}, partial / "state.safetensors")
         write_json(partial / "progress.json", {"seconds": self.seconds, "curve": self.curve})
-        final = checkpoints.appear(partial, self.folder, self.step)
-        checkpoints.sweep(self.folder, keep={final})
+        final = checkpoints.finalize(partial, self.folder, self.step)
+        checkpoints.delete_except(self.folder, keep={final})
 
     def _restore(self) -> None:
-        found = checkpoints.checkpoints(self.folder)
+        found = checkpoints.list_checkpoints(self.folder)
         if not found:
             return
-        checkpoints.check(found[-1])
+        checkpoints.verify(found[-1])
         state = load_file(found[-1] / "state.safetensors")
         own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
         self.model.transformer.load_state_dict(own)
         if self.shared:
-            scatter(self.model, self.trained)
+            scatter_weights(self.model, self.trained)
         loaded: dict[int, dict[str, Tensor]] = {}
         for name, value in state.items():
             if name.startswith("optimizer."):
@@ -260,7 +262,7 @@ class _Run:
         self.step, self.seconds, self.curve = checkpoints.step_of(found[-1]), told["seconds"], told["curve"]
 
 
-def _rate(step: int, setting: Setting) -> float:
+def _lr_factor(step: int, setting: Setting) -> float:
     """Rises over the warm-up, then falls to a tenth along a cosine."""
     if step < setting.warmup:
         return (step + 1) / setting.warmup
@@ -306,13 +308,13 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
         save_file(state, partial, {"format": "pt"})
 
 
-def _tidy(out: Path) -> None:
+def _remove_checkpoints(out: Path) -> None:
     """Remove what a finished model does not need."""
     checkpoints.remove_all(out / _CHECKPOINTS)
     (out / _BEGUN).unlink(missing_ok=True)
 
 
-def _check_room(out: Path, identity: dict[str, Any]) -> None:
+def _check_directory(out: Path, identity: dict[str, Any]) -> None:
     """See that the folder is new, or holds an unfinished run of the same text and setting.
 
     Raises:
@@ -321,7 +323,7 @@ def _check_room(out: Path, identity: dict[str, Any]) -> None:
     begun = out / _BEGUN
     if (out / _RECORD).exists():
         if begun.exists():
-            _tidy(out)  # a kill came between its end and this
+            _remove_checkpoints(out)  # a kill came between its end and this
         raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
     if begun.exists():
         if read_state(begun) != identity:

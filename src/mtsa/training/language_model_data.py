@@ -20,7 +20,7 @@ from torch import Tensor
 END, UNKNOWN = "<end>", "<unk>"
 
 
-def running_tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
     """Byte pairs of lower-cased text, of at most so many kinds."""
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NormalizerSequence([NFC(), Lowercase()])
@@ -32,7 +32,7 @@ def running_tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
     return tokenizer
 
 
-def rows_of(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
+def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
     """All texts one after the other, an end sign after each, cut into rows [n, N]; what is left over is dropped."""
     end = tokenizer.token_to_id(END)
     ids = [number for encoding in tokenizer.encode_batch_fast(list(texts)) for number in (*encoding.ids, end)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtsa.data.readers import PAIRED
+from mtsa.data.readers import PAIR_FORMATS
 from mtsa.data.sharding import is_shards
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
@@ -16,23 +16,23 @@ from mtsa.tasks.base import Sections
 from mtsa.tasks.registry import get_task
 
 from .cross_validation import cross_validate, repeat
-from .distributed import leave
+from .distributed import end_process_group
 from .recipe import Recipe
 from .recipe_files import load_recipe, make_recipe, rename_keys
 from .report import outcome_lines, summary_lines
-from .resume import is_first
+from .resume import is_main_process
 from .run import Outcome, run_recipe, set_threads
 from .split import Split, read_split
 
 _log = logging.getLogger(__name__)
 
 
-def make(recipe: str | None, **options: Any) -> Recipe:
+def build_recipe(recipe: str | None, **options: Any) -> Recipe:
     """The recipe of the arguments of `mtsa train`; the options are those of `plan`."""
-    return plan(recipe, **options)[0]
+    return plan_run(recipe, **options)[0]
 
 
-def plan(
+def plan_run(
     recipe: str | None,
     *,
     task: str | None = None,
@@ -62,12 +62,12 @@ def plan(
     if recipe is not None:
         base = load_recipe(recipe)
         merged = _as_table(base)
-        if {"text_column", "pair_column"} & table["data"].keys() and base.data.format in PAIRED:
+        if {"text_column", "pair_column"} & table["data"].keys() and base.data.format in PAIR_FORMATS:
             table["data"].setdefault("format", "auto")  # whoever names columns has a table of their own
         for section, values in table.items():
             merged[section] = {**merged[section], **values}
         if encoder is not None and encoder != base.encoder["name"]:
-            merged["encoder"] = _in_place(base, encoder)
+            merged["encoder"] = _replace_encoder(base, encoder)
     else:
         merged = table
         kind = get_task(task or "classification")
@@ -78,12 +78,12 @@ def plan(
         read = make_recipe(merged, settings or [], source, whole=False)
         if read.data.train:
             split = read_split(read, memory)
-            for section, values in _settings(read, split).items() if recipe is None else ():
+            for section, values in _default_settings(read, split).items() if recipe is None else ():
                 merged[section] = {**values, **merged.get(section, {})}
     return make_recipe(merged, settings or [], recipe or source), split
 
 
-def start(
+def launch(
     recipe: Recipe,
     out: Path,
     *,
@@ -115,14 +115,14 @@ def start(
             _log.info(line)
         return summary
     outcome = run_recipe(recipe, out, tensorboard=tensorboard, split=split)
-    leave()
-    if is_first():
+    end_process_group()
+    if is_main_process():
         for line in outcome_lines(outcome):
             _log.info(line)
     return outcome
 
 
-def _in_place(base: Recipe, encoder: str) -> dict[str, Any]:
+def _replace_encoder(base: Recipe, encoder: str) -> dict[str, Any]:
     """Another encoder in the place of a recipe's; of two stacks, the options that both have stay."""
     section = get_task(base.task).encoder_section(encoder)
     if not (encoder.startswith("stacked_") and str(base.encoder["name"]).startswith("stacked_")):
@@ -139,7 +139,7 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _settings(recipe: Recipe, split: Split) -> Sections:
+def _default_settings(recipe: Recipe, split: Split) -> Sections:
     """Settings for the size of the training data."""
     found = get_task(recipe.task).default_settings(len(split.train), recipe)
     if is_shards(recipe.data.train) and found.get("training", {}).get("refit"):  # which does not work with shards

@@ -26,7 +26,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
     """
     from huggingface_hub import EvalResult, ModelCardData
 
-    task, title = get_task(recipe.task), _plain(name) or "model"
+    task, title = get_task(recipe.task), _one_line(name) or "model"
     data = ModelCardData(
         library_name="mtsa",
         pipeline_tag=task.pipeline_tag,
@@ -36,24 +36,24 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
             EvalResult(
                 task_type=task.pipeline_tag,
                 dataset_type=_dataset(recipe, part),
-                dataset_name=_plain(part.partition(":")[2]) or _dataset(recipe, part),
-                dataset_config=_plain(part.partition(":")[2]) or None,
+                dataset_name=_one_line(part.partition(":")[2]) or _dataset(recipe, part),
+                dataset_config=_one_line(part.partition(":")[2]) or None,
                 dataset_split=part.partition(":")[0],
                 metric_type=metric,
                 metric_value=round(value, 6),
             )
             for part, score in scores.items()
-            for metric, value in score.figures.curve().items()
+            for metric, value in score.metrics.curve().items()
             if metric != "score" and isinstance(value, int | float)
         ],
     )
     sources, versions = record["sources"]["examples"], record["versions"]
-    trained = ", ".join(f"{count:,} for {_plain(part)}" for part, count in sources.items() if count)
+    trained = ", ".join(f"{count:,} for {_one_line(part)}" for part, count in sources.items() if count)
     lines = [
         f"# {title}",
         "",
         f"A model for {recipe.task}, trained by `mtsa` {versions['mtsa']} with the encoder `{recipe.encoder['name']}`.",
-        *([f"It answers with one of: {_listed(labels)}."] if labels else []),
+        *([f"It answers with one of: {_label_list(labels)}."] if labels else []),
         "",
         "## Use",
         "",
@@ -74,7 +74,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "## Figures",
         "",
-        *(f"- {_plain(part)}: {score.figures.line()}" for part, score in scores.items()),
+        *(f"- {_one_line(part)}: {score.metrics.line()}" for part, score in scores.items()),
         "",
         "The dev figures chose the model" + ("; those of tests did not." if len(scores) > 1 else "."),
         *(["The dev figures are from before it was trained anew, with the dev data too."] if recipe.training.refit else []),
@@ -88,15 +88,15 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
 
 
 def _dataset(recipe: Recipe, part: str) -> str:
-    return _plain(Path(recipe.data.file(part) or recipe.data.train).name)
+    return _one_line(Path(recipe.data.file(part) or recipe.data.train).name)
 
 
-def _plain(text: str) -> str:
+def _one_line(text: str) -> str:
     """A name on one line, without what Markdown or an encoding would stumble over."""
     return " ".join(text.encode("utf-8", "replace").decode().replace("`", "'").split())
 
 
-def _listed(labels: list[str]) -> str:
-    return ", ".join(f"`{_plain(label)}`" for label in labels[:30]) + (
+def _label_list(labels: list[str]) -> str:
+    return ", ".join(f"`{_one_line(label)}`" for label in labels[:30]) + (
         f" and {len(labels) - 30} more" if len(labels) > 30 else ""
     )

@@ -29,7 +29,7 @@ class Inputs(ABC):
     """The lowest layer of a model: how text becomes numbers, and numbers vectors."""
 
     tokenizer: Tokenizer
-    signs: dict[str, str]  # the names of its special tokens, as `transformers` calls them
+    special_tokens: dict[str, str]  # by their names in `transformers`, such as "pad_token"
     remarks: list[str]
     about: str  # for the overview, such as "12,345 words"
     config: dict[str, Any]  # keys of the model's configuration
@@ -65,10 +65,10 @@ class WordInputs(Inputs):
     def __init__(self, recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> None:
         least = recipe.tokens.min_freq or (1 if recipe.vectors.file else 2)
         self.words = tokenization.count_words(texts, least=least, spaced=spaced)
-        loaded = _vectors(recipe, self.words, spaced=spaced)
+        loaded = _load_vectors(recipe, self.words, spaced=spaced)
         self._found, self._frozen = loaded.wanted, loaded.other_rows
         self.tokenizer = tokenization.word_tokenizer([*self.words, *loaded.others], paired=paired, spaced=spaced)
-        self.signs = {"pad_token": tokenization.PAD, "unk_token": tokenization.UNKNOWN}
+        self.special_tokens = {"pad_token": tokenization.PAD, "unk_token": tokenization.UNKNOWN}
         self.about = f"{len(self.words):,} words"
         self.remarks = [_coverage(self.words, loaded)] if recipe.vectors.file else []
         self.config = {"words": (len(tokenization.SPECIAL) + len(self.words), len(loaded.others)), "width": loaded.width}
@@ -91,7 +91,7 @@ class PretrainedInputs(Inputs):
     def __init__(self, recipe: Recipe, *, paired: bool) -> None:
         from transformers import AutoConfig, AutoTokenizer
 
-        from mtsa.models.pretrained import predicts_tokens
+        from mtsa.models.pretrained import is_language_model
 
         wanted = recipe.pretrained
         self._name = wanted.model
@@ -105,15 +105,18 @@ class PretrainedInputs(Inputs):
             raise InputError(f"pretrained.model {self._name}: its tokeniser is none of the fast kind (tokenizer.json)")
         if config.is_encoder_decoder:
             raise InputError(f"pretrained.model {self._name} is an encoder with a decoder; name a model of one part")
-        if wanted.lm_weight and not predicts_tokens(config):
+        if wanted.lm_weight and not is_language_model(config):
             raise InputError(
                 f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
                 f"the only ones whose language-model loss is supported; set it to 0"
             )
         self._check_length(recipe, config)
-        self.tokenizer = tokenization.own_signs(Tokenizer.from_str(backend.to_str()), paired=paired)
+        self.tokenizer = tokenization.set_special_tokens(Tokenizer.from_str(backend.to_str()), paired=paired)
         named = {name: str(sign) for name, sign in loaded.special_tokens_map.items() if isinstance(sign, str)}
-        self.signs = {"pad_token": named.get("eos_token") or named.get("unk_token") or "", **named}  # the mask hides it
+        self.special_tokens = {
+            "pad_token": named.get("eos_token") or named.get("unk_token") or "",
+            **named,
+        }  # the mask hides it
         self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
         self.remarks = []
         own = ("_name_or_path", "dtype", "torch_dtype")  # of the place it came from; here all is computed in float32
@@ -152,9 +155,9 @@ class PretrainedInputs(Inputs):
             )
 
     def _check_length(self, recipe: Recipe, config: Any) -> None:
-        from mtsa.models.pretrained import longest_text
+        from mtsa.models.pretrained import max_input_length
 
-        most = longest_text(config)
+        most = max_input_length(config)
         if most is not None and not 0 < recipe.tokens.max_length <= most:
             raise InputError(
                 f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} reads at most {most} tokens; "
@@ -166,7 +169,7 @@ class PretrainedInputs(Inputs):
         return InputError(f"pretrained.model {self._name} cannot be loaded from its safetensors and tokenizer.json: {first}")
 
 
-def _vectors(recipe: Recipe, words: list[str], *, spaced: bool) -> embeddings.Vectors:
+def _load_vectors(recipe: Recipe, words: list[str], *, spaced: bool) -> embeddings.Vectors:
     wanted = recipe.vectors
     if not wanted.file:
         return embeddings.Vectors(wanted.dim, {}, [], torch.zeros(0, wanted.dim))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mtsa.models.word_vectors import WordVectors
 
-from .embedding_lr import SlowRows
+from .embedding_lr import ScaledRows
 from .recipe import Recipe, Training
 
 
@@ -21,10 +21,10 @@ def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None
         recipe: which one, and how.
         known: numbers of the words that have a vector in the file; they learn at the recipe's rate for them.
     """
-    optimizer = _plain(model, recipe)
+    optimizer = _base_optimizer(model, recipe)
     words = getattr(model, "words", None)
     if recipe.vectors.lr_multiplier != 1.0 and known is not None and known.numel() and isinstance(words, WordVectors):
-        SlowRows(words.tuned, known, recipe.vectors.lr_multiplier).attach(optimizer)
+        ScaledRows(words.tuned, known, recipe.vectors.lr_multiplier).attach(optimizer)
     return optimizer
 
 
@@ -41,7 +41,7 @@ def lr_factor(training: Training, step: int, max_steps: int) -> float:
     return 1.0 / math.sqrt((step + scale - warmup) / scale)
 
 
-def _plain(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _base_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
     punished = {name for name, value in trained if _is_weight(name, value)}

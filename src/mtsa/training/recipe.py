@@ -45,7 +45,7 @@ class Data(Layout):
     @property
     def further(self) -> dict[str, str]:
         """The further test files by the names of their parts: the file's, with its folder's where two are alike."""
-        plain = [without_endings(name) for name in (self.test, *self.tests)]
+        plain = [base_name(name) for name in (self.test, *self.tests)]
         names = [name if plain.count(name) == 1 else f"{Path(file).parent.name}-{name}"
                  for name, file in zip(plain[1:], self.tests, strict=True)]  # fmt: skip
         return {f"test:{name}": file for name, file in zip(names, self.tests, strict=True)}
@@ -56,7 +56,7 @@ class Data(Layout):
         return targets.get(part) or str(getattr(self, f"{part}_target"))
 
 
-def without_endings(file: str) -> str:
+def base_name(file: str) -> str:
     """The name of a file without its folder and endings: what a test part is called."""
     name = Path(file).name.removesuffix(".gz")
     return name.removesuffix(Path(name).suffix)

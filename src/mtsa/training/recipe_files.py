@@ -88,7 +88,7 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     given: dict[str, Any] = {}
     for setting in settings:
-        _put(given, setting)
+        _apply_setting(given, setting)
     renamed = [*_rename(merged, source), *_rename(given, "--set")]
     if renamed and whole:
         _warn(renamed, source)
@@ -97,7 +97,7 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     if isinstance(task, str) and task in task_names() and "encoder" not in merged:
         kind = get_task(task)
         merged["encoder"] = kind.encoder_section(kind.default_encoder)
-    recipe: Recipe = _made(Recipe, merged, source, "")
+    recipe: Recipe = _dataclass_from(Recipe, merged, source, "")
     check_names(recipe, source)
     if whole:
         check_recipe(recipe, source)
@@ -129,7 +129,7 @@ def toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
-def _put(table: dict[str, Any], setting: str) -> None:
+def _apply_setting(table: dict[str, Any], setting: str) -> None:
     """Put one `section.key=value` in place; the value is TOML, or a bare word."""
     key, equals, text = setting.partition("=")
     section, dot, name = key.strip().partition(".")
@@ -192,7 +192,7 @@ def _warn(renamed: list[str], source: str) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=4)
 
 
-def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
+def _dataclass_from(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
     """A dataclass from a table, strictly."""
     hints = typing.get_type_hints(kind)
     values = {}
@@ -205,13 +205,13 @@ def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
         if dataclasses.is_dataclass(wanted):
             if not isinstance(value, dict):
                 raise InputError(f"{source}: {place} must be a section [{place}]")
-            values[key] = _made(wanted, value, source, place)  # type: ignore[arg-type]
+            values[key] = _dataclass_from(wanted, value, source, place)  # type: ignore[arg-type]
         else:
-            values[key] = _typed(wanted, value, source, place)
+            values[key] = _checked_value(wanted, value, source, place)
     return kind(**values)
 
 
-def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
+def _checked_value(wanted: Any, value: Any, source: str, place: str) -> Any:
     kind = typing.get_origin(wanted) or wanted
     if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
         raise InputError(f"{source}: {place} is a number of {value.bit_length()} bits; it must be at most {_LARGEST_NUMBER:,}")
@@ -220,7 +220,7 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
     if kind is tuple and isinstance(value, list | tuple):
         inner = typing.get_args(wanted)[0]
-        return tuple(_typed(inner, item, source, place) for item in value)
+        return tuple(_checked_value(inner, item, source, place) for item in value)
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{source}: {place} is {value}; it must be a finite number")
     if wrong:
@@ -231,6 +231,6 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, int):
-                _typed(int if not isinstance(inner, bool) else bool, inner, source, f"{place}.{key}")
+                _checked_value(int if not isinstance(inner, bool) else bool, inner, source, f"{place}.{key}")
         return types.MappingProxyType(dict(value))
     return value

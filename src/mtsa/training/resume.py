@@ -26,12 +26,12 @@ CHECKPOINTS, REFIT = "checkpoints", "refit"
 SOURCES = "sources.json"
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the one that speaks and writes."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
+def describe_sources(recipe: Recipe, split: Split) -> dict[str, Any]:
     """What the run is made of, so that another day's run can tell whether it is the same."""
     counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
@@ -51,16 +51,16 @@ def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
 
 
-def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
+def find_checkpoint(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
     """The checkpoint that an unfinished run of this recipe left; None where there is nothing to go on with.
 
     Raises:
         InputError: the folder holds something else.
     """
     if (folder / MANIFEST).exists():
-        tidy(folder)
+        remove_checkpoints(folder)
         raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
-    found = checkpoints.checkpoints(folder / CHECKPOINTS)
+    found = checkpoints.list_checkpoints(folder / CHECKPOINTS)
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
             raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
@@ -90,13 +90,13 @@ def read_state(path: Path) -> Any:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_run_directory(folder: Path) -> Iterator[None]:
     """The run folder, made if need be, for this run alone.
 
     Raises:
         InputError: it cannot be made, or another process is at work in it.
     """
-    if not is_first():
+    if not is_main_process():
         yield
         return
     try:
@@ -114,7 +114,7 @@ def alone(folder: Path) -> Iterator[None]:
             raise
 
 
-def tidy(folder: Path) -> None:
+def remove_checkpoints(folder: Path) -> None:
     """Remove what a finished run needs no more; a folder that holds no whole run is left as it is."""
     with suppress(InputError):
         check_run(folder)
@@ -123,7 +123,7 @@ def tidy(folder: Path) -> None:
         (folder / SOURCES).unlink(missing_ok=True)
 
 
-def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
+def init_run_directory(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
     """Make the run folder, with what tells a later run that it is the same."""
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from mtsa.data.batching import LEAST
+from mtsa.data.batching import MIN_BATCH_SIZE
 from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.metrics.protocol import PartScore
-from mtsa.models.transformers_logging import quiet
+from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 from mtsa.tasks.base import Task
 from mtsa.tasks.encoded import EncodedData
@@ -29,10 +29,19 @@ from .loop import TrainingLoop, steps_of, steps_per_epoch
 from .model_card import model_card
 from .prepare import Prepared, prepare
 from .recipe import Recipe
-from .resume import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
+from .resume import (
+    CHECKPOINTS,
+    REFIT,
+    describe_sources,
+    find_checkpoint,
+    init_run_directory,
+    is_main_process,
+    lock_run_directory,
+    remove_checkpoints,
+)
 from .run_directory import write_run
 from .split import Split, read_split
-from .weight_files import written
+from .weight_files import report_write_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -67,19 +76,20 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
     Raises:
         InputError: bad data, or a folder that holds something else.
     """
-    quiet()
+    silence_transformers()
     world()  # the process group, where there are several processes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > min(LEAST if recipe.training.batch_tokens else recipe.training.batch_size, LEAST):
+    if processes > min(MIN_BATCH_SIZE if recipe.training.batch_tokens else recipe.training.batch_size, MIN_BATCH_SIZE):
         raise InputError(
-            f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch_size"
+            f"{processes} processes need batches of at least as many examples; set training.batch_size (at most "
+            f"{MIN_BATCH_SIZE} processes are supported)"
         )
     own = split or read_split(recipe)
-    sources = sources_of(recipe, own)
-    find(folder, recipe, sources)
+    sources = describe_sources(recipe, own)
+    find_checkpoint(folder, recipe, sources)
     prepared = prepare(recipe, own)
-    with alone(folder):
-        last = find(folder, recipe, sources)  # again: another process may have ended since
+    with lock_run_directory(folder):
+        last = find_checkpoint(folder, recipe, sources)  # again: another process may have ended since
         return _run(prepared, folder, own, sources, last, tensorboard=tensorboard)
 
 
@@ -92,20 +102,20 @@ def _run(
     *,
     tensorboard: bool,
 ) -> Outcome:
-    recipe, first, model = prepared.recipe, is_first(), _start_model(prepared)
+    recipe, first, model = prepared.recipe, is_main_process(), _initial_model(prepared)
     if first:
-        begin(folder, recipe, sources, fresh=last is None)
+        init_run_directory(folder, recipe, sources, fresh=last is None)
         for remark in prepared.remarks:
             _log.warning(remark)
         _log.info(_overview(prepared))
         if prepared.repeated and all(prepared.repeated):
             _log.warning("All test examples also occur in the training or dev data; test scores are not meaningful")
-    _check_shares(prepared)
+    _check_batch_sizes(prepared)
     loop = _loop(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(loop, last, "training", best=True)
     best = loop.load_best()
     dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
-    end = _End(prepared, loop, dev, best, loop.state.step, loop.seconds)
+    end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds)
     if recipe.training.refit:
         end = _refit(end, own, folder / REFIT)
     outcome = _finish(end, folder, sources, loop.state.curve, write=first)
@@ -114,7 +124,7 @@ def _run(
     return outcome
 
 
-def _start_model(prepared: Prepared) -> PreTrainedModel:
+def _initial_model(prepared: Prepared) -> PreTrainedModel:
     """The model to start from; a value that its layers refuse is the recipe's fault."""
     try:
         return prepared.model()
@@ -125,7 +135,7 @@ def _start_model(prepared: Prepared) -> PreTrainedModel:
 
 
 @dataclass(frozen=True)
-class _End:
+class _TrainingResult:
     """What training ends with: the model to keep is that of the loop."""
 
     prepared: Prepared
@@ -154,16 +164,16 @@ def _loop(
 
 def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> None:
     """Train to the end, from the last checkpoint if there is one; `best`: whether the best model will be asked for."""
-    _agree(loop, last)
+    _check_shared_directory(loop, last)
     if last is not None:
         loop.restore(last, best=best)
-        if is_first():
+        if is_main_process():
             _log.info(f"resuming from step {loop.state.step:,}")
     with progress(note, loop.max_steps, unit="steps") as bar:
         loop.run(bar.update)
 
 
-def _check_shares(prepared: Prepared) -> None:
+def _check_batch_sizes(prepared: Prepared) -> None:
     """See that each process has a share of every batch.
 
     Raises:
@@ -175,7 +185,7 @@ def _check_shares(prepared: Prepared) -> None:
         raise InputError(f"a batch has fewer examples than there are processes ({processes}); use fewer, or larger shards")
 
 
-def _agree(loop: TrainingLoop, last: Path | None) -> None:
+def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
     """See that all processes look at the same run folder.
 
     Raises:
@@ -191,7 +201,7 @@ def _agree(loop: TrainingLoop, last: Path | None) -> None:
         raise InputError(f"{loop.folder}: not all processes see the same files; it must be on a disk that all machines share")
 
 
-def _refit(found: _End, split: Split, folder: Path) -> _End:
+def _refit(found: _TrainingResult, split: Split, folder: Path) -> _TrainingResult:
     """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
     recipe = found.prepared.recipe
     assert isinstance(split.train, list)
@@ -201,17 +211,19 @@ def _refit(found: _End, split: Split, folder: Path) -> _End:
     training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
     loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
-    if is_first():
+    if is_main_process():
         _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
-    last = checkpoints.checkpoints(folder)
+    last = checkpoints.list_checkpoints(folder)
     _train(loop, last[-1] if last else None, "refit", best=False)
     loop.load_last()
     prepared.repeated = found.prepared.repeated
     prepared.remarks = found.prepared.remarks
-    return _End(prepared, loop, found.dev, found.best, found.steps, found.seconds + loop.seconds, steps)
+    return _TrainingResult(prepared, loop, found.dev, found.best, found.steps, found.seconds + loop.seconds, steps)
 
 
-def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
+def _finish(
+    end: _TrainingResult, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool
+) -> Outcome:
     prepared, model, parts = end.prepared, end.loop.model, end.prepared.parts
     test, unseen = None, None
     if "test" in parts:
@@ -227,7 +239,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "seed": prepared.recipe.training.seed,
             "sources": sources,
             "remarks": prepared.remarks,
-            "parameters": {"all": trained, "words": word_weights(model)},
+            "parameters": {"all": trained, "words": count_word_parameters(model)},
             "steps": end.steps,
             "best_step": end.best,
             "refit_steps": end.refit_steps,
@@ -240,13 +252,13 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         scores = {"dev": end.dev} | ({"test": test} if test else {}) | further
         card = model_card(prepared.recipe, folder.resolve().name, prepared.labels, scores, record)
-        with written(folder):
+        with report_write_errors(folder):
             write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
-        tidy(folder)
+        remove_checkpoints(folder)
     return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, get_task(prepared.recipe.task))
 
 
-def word_weights(model: PreTrainedModel) -> int:
+def count_word_parameters(model: PreTrainedModel) -> int:
     """How many of a model's weights are those of its words."""
     words = getattr(model, "words", None) or model.get_input_embeddings()
     return sum(value.numel() for value in words.parameters())

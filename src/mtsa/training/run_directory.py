@@ -15,7 +15,7 @@ from mtsa.errors import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
 from mtsa.messages import one_line
 from mtsa.models.network_config import read_config
-from mtsa.models.transformers_logging import quiet
+from mtsa.models.transformers_logging import silence_transformers
 from mtsa.tasks.registry import get_task
 
 from .model_card import CARD
@@ -53,7 +53,7 @@ def write_run(folder: Path, recipe: Recipe, model: Any, inputs: Inputs, reports:
 
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=inputs.tokenizer,
-        **inputs.signs,
+        **inputs.special_tokens,
         model_max_length=recipe.tokens.max_length or 10**9,
         model_input_names=list(task.tokenizer_inputs),
     )
@@ -103,7 +103,7 @@ def open_run(folder: Path) -> Run:
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the manifest matches, so this is a run of another version
-        raise _other_version(folder, error) from None
+        raise _wrong_version(folder, error) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return Run(folder, recipe, model.eval(), tokenizer)
@@ -123,7 +123,7 @@ def _load_network(folder: Path, recipe: Recipe) -> nn.Module | None:
         model = kind(config)
         load_weights(model, folder / "model.safetensors")
     except Exception as error:
-        raise _other_version(folder, error) from None
+        raise _wrong_version(folder, error) from None
     return model
 
 
@@ -133,20 +133,20 @@ def _load_pretrained(folder: Path, recipe: Recipe) -> nn.Module:
     Raises:
         InputError: weights that do not fit.
     """
-    quiet()
+    silence_transformers()
     kind: Any = get_task(recipe.task).model_class(recipe)
     check_weights(folder, kind, kind.config_class.from_pretrained)
     try:
         model, told = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
     except Exception as error:
-        raise _other_version(folder, error) from None
+        raise _wrong_version(folder, error) from None
     if told["missing_keys"] or told["unexpected_keys"]:
         raise InputError(f"{folder}: model.safetensors does not have the weights of config.json; train again")
     found: nn.Module = model
     return found
 
 
-def _other_version(folder: Path, error: Exception) -> InputError:
+def _wrong_version(folder: Path, error: Exception) -> InputError:
     return InputError(f"{folder}: this run cannot be opened by this version ({one_line(error)})")
 
 

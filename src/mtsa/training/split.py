@@ -13,7 +13,7 @@ import torch
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data.catalogue import SOURCES
-from mtsa.data.classification_formats import emphasised
+from mtsa.data.classification_formats import oversample
 from mtsa.data.examples import Example
 from mtsa.data.sharding import Shards, is_shards, open_shards
 from mtsa.errors import InputError
@@ -90,12 +90,12 @@ def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split
     if task.stratified:
         check_labels(recipe, {str(example.label) for example in train}, len(train))
     if not dev:
-        train, dev = cut(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
+        train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
         same = sum(_known(dev, train))
         shared = f", {same:,} of which the rest has too, so that dev figures flatter" if same else ""
         remarks.append(f"dev: {len(dev):,} examples cut from the training data{shared}")
     if recipe.data.oversampling:
-        train = emphasised(train, recipe.data.oversampling)
+        train = oversample(train, recipe.data.oversampling)
     return Split(train, dev, test, remarks, read)
 
 
@@ -158,7 +158,7 @@ def check_there(name: str) -> None:
     raise InputError(f"{name}: there is no such file")
 
 
-def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
+def split_off(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
     """Cut a share off, drawn from the seed, from each class by itself; a class keeps at least one example.
 
     Raises:

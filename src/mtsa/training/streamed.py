@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mtsa.data.batching import shuffled_batches
-from mtsa.data.sharding import Shards, deal
+from mtsa.data.sharding import Shards, write_shards
 from mtsa.errors import InputError
 from mtsa.metrics.protocol import PartScore
 from mtsa.progress import progress
@@ -124,5 +124,5 @@ def make_shards(recipe: Recipe, folder: Path, *, megabytes: float) -> tuple[Shar
     packed = _PACKED if path.suffix.lower() == ".gz" else 1
     count = math.ceil(packed * size / (megabytes * 1e6))
     with progress("sharding"):
-        shards = deal(examples, folder, task=recipe.task, shards=count, seed=recipe.training.seed)
+        shards = write_shards(examples, folder, task=recipe.task, shards=count, seed=recipe.training.seed)
     return shards, remarks

@@ -15,7 +15,7 @@ from mtsa.errors import InputError
 from mtsa.messages import one_line
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
-_LARGEST, _LAYERS, _PLACES = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
+_LARGEST, _LAYERS, _MAX_POSITIONS = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
 
 
 def check_weights(folder: Path, kind: type[nn.Module], read: Callable[[Path], Any]) -> Any:
@@ -78,7 +78,7 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def _check_numbers(folder: Path, config: Any) -> None:
     for key, value in _numbers(config.to_dict()):
-        most = _LAYERS if "layer" in key else _PLACES if "position" in key else _LARGEST
+        most = _LAYERS if "layer" in key else _MAX_POSITIONS if "position" in key else _LARGEST
         if not math.isfinite(value) or abs(value) > most:
             raise InputError(f"{folder}: config.json has {key} = {value:.3g}, which no model has")
 

@@ -14,7 +14,7 @@ from mtsa.errors import InputError
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[None]:
+def report_write_errors(folder: Path) -> Iterator[None]:
     """Around the writing of weights: whatever keeps them from the disk is one sentence.
 
     Raises:
@@ -31,7 +31,7 @@ def written(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder} cannot be written ({why}); mend that, and give the same command again") from None
 
 
-def state_of(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
+def unique_state(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
     """The weights by name; of those that share memory (tied embeddings), the first alone."""
     seen: set[tuple[int, tuple[int, ...]]] = set()
     kept = {}
@@ -46,11 +46,11 @@ def state_of(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[st
 
 def save_weights(model: nn.Module, path: Path, without: frozenset[str] = frozenset()) -> None:
     """Write the weights to a safetensors file."""
-    save_file(state_of(model, without), path, {"format": "pt"})
+    save_file(unique_state(model, without), path, {"format": "pt"})
 
 
 def load_weights(model: nn.Module, path: Path, without: frozenset[str] = frozenset()) -> None:
     """Read weights back into a model that has those in `without` already."""
     loaded = load_file(path)
-    assert loaded.keys() == state_of(model, without).keys()
+    assert loaded.keys() == unique_state(model, without).keys()
     model.load_state_dict(loaded, strict=False)
