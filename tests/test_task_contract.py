@@ -213,7 +213,7 @@ def test_a_task_of_a_user_trains(trained):
     run, done = trained
     assert "108 train, 12 dev, 60 test, 3 stars" in done.stdout
     assert "test: exact stars" in done.stdout
-    assert "12 examples cut from the training data" in done.stderr
+    assert "12 examples split off from the training data" in done.stderr
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["exact"] > 0.8
     assert "A model for rating" in (run / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""`import mtsa.hub` makes the models known to the Auto classes of `transformers`; the one import with a side effect."""
+"""`import mtsa.hub` registers the models with the Auto classes of `transformers`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = [
     "MtsaTaggerConfig",
 ]
 
-for _kind in ARCHITECTURES:
-    AutoConfig.register(f"mtsa_{_kind}", patched_config_class(_kind), exist_ok=True)
-    for _auto, _class in patched_classes(_kind):
-        _auto.register(patched_config_class(_kind), _class, exist_ok=True)
+for _type in ARCHITECTURES:
+    AutoConfig.register(f"mtsa_{_type}", patched_config_class(_type), exist_ok=True)
+    for _auto, _class in patched_classes(_type):
+        _auto.register(patched_config_class(_type), _class, exist_ok=True)
 AutoConfig.register(MtsaConfig.model_type, MtsaConfig, exist_ok=True)
 AutoConfig.register(MtsaPairConfig.model_type, MtsaPairConfig, exist_ok=True)
 AutoConfig.register(MtsaTaggerConfig.model_type, MtsaTaggerConfig, exist_ok=True)

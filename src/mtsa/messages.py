@@ -1,4 +1,4 @@
-"""Words for messages: the nearest known name, numbers with their noun, complaints of others on one line."""
+"""Helpers for messages: suggestions for unknown names, plurals, errors on one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The hint that goes with an unknown name."""
+    """A suggestion for an unknown name."""
     known = list(names)
     near = difflib.get_close_matches(name, known, n=1)
     if near:
@@ -21,5 +21,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def one_line(error: Exception, most: int = 200) -> str:
-    """What another library complains of, on one line and cut off, to stand in a sentence of ours."""
+    """The message of an error on one line, truncated."""
     return " ".join(str(error).split())[:most]

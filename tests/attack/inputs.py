@@ -68,7 +68,7 @@ class Reader:
             if "\n" in str(error).strip():
                 raise ValueError(f"a refusal of several lines: {error}") from error
             return True
-        return bool(getattr(found, "wrong", False))
+        return bool(getattr(found, "errors", False))
 
 
 _CSV = b'text,label\n"what is it, then",a\nwho was it,b\nwhere,a\n'

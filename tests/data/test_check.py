@@ -21,16 +21,16 @@ def test_a_good_file(tmp_path):
     lines = "\n".join(found.lines())
     assert "3 rows" in lines
     assert "columns: text, label" in lines
-    assert "always answering x would be right in 66.7%" in lines
-    assert lines.endswith("nothing is wrong with this file")
+    assert "accuracy of always predicting x: 66.7%" in lines
+    assert lines.endswith("no errors found")
 
 
 def test_oddities_are_told_with_their_lines(tmp_path):
     found = report(tmp_path, "text,label\na,x\na,x\na,y\n,x\nb,y\n" + "w " * 600 + ",y\n")
     odd = "\n".join(found.warnings)
-    assert "1 row with an empty text, which training leaves out: line 5" in odd
-    assert "1 text there before with the same label: lines 2 and 3" in odd
-    assert "1 text there before with another label: lines 2 and 4" in odd
+    assert "1 row with an empty text, which training skips: line 5" in odd
+    assert "1 duplicate with the same label: lines 2 and 3" in odd
+    assert "1 duplicate with another label: lines 2 and 4" in odd
     assert "1 texts have more than 512 words" in odd
     assert found.errors == []
 
@@ -42,7 +42,7 @@ def test_what_is_wrong_is_said_with_what_was_read_before(tmp_path):
     assert report(tmp_path, "text,label\na,x\nb,x\n").errors == [
         'all rows have the label "x"; a classifier needs at least two classes'
     ]
-    assert "holds no examples" in report(tmp_path, "text,label\n").errors[0]
+    assert "contains no examples" in report(tmp_path, "text,label\n").errors[0]
 
 
 def test_targets_are_described(tmp_path):
@@ -63,10 +63,10 @@ def test_parallel_text(tmp_path):
     assert found.sentences == 4
     assert found.summary[0] == "words in a line of a.en: median 2, longest 9"
     assert found.warnings == [
-        "1 lines empty on a side, which training leaves out: line 2",
-        "1 lines that are the same in both files: line 3",
-        "1 lines with 3 times as many words as the other side; is it the same text? line 5",
-        "1 sentences that were there before: line 4",
+        "1 lines with an empty side, which training skips: line 2",
+        "1 lines that are identical in both files: line 3",
+        "1 lines with 3 times as many words as the other side; are they translations? line 5",
+        "1 duplicate sentences: line 4",
     ]
     assert parallel_report(tmp_path, "a dog\n", "ein Hund\n").warnings == []
     (told,) = parallel_report(tmp_path, "a\nb\n", "c\n").errors
@@ -90,6 +90,6 @@ def test_pairs_that_are_one_text_or_turned_round(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,pair,label\na b,c d,yes\nc d,a b,no\ne f,e f,no\na b,c d,yes\n")
     odd = check_texts(path, Layout(pair_column="pair"), paired=True).warnings
-    assert "1 pair of the same text twice: line 4" in odd
-    assert "1 pair there before with the texts the other way round: line 3" in odd
-    assert "1 text there before with the same label: lines 2 and 5" in odd
+    assert "1 pair of two identical texts: line 4" in odd
+    assert "1 pair also in reverse order: line 3" in odd
+    assert "1 duplicate with the same label: lines 2 and 5" in odd

@@ -149,13 +149,13 @@ def test_named_members_are_taken_out_and_nothing_else(server, tmp_path):
     fetch_from(server, tmp_path / "data", name="a.zip", members=(("trees/train.txt", "train.txt"),))
     assert (tmp_path / "data" / "train.txt").read_text() == "(2 a)"
     assert not (tmp_path / "escape.txt").exists()
-    with pytest.raises(InputError, match="not the archive it should be"):
+    with pytest.raises(InputError, match="not the expected archive"):
         fetch_from(server, tmp_path / "data", name="a.zip", members=(("trees/none.txt", "none.txt"),))
 
 
 def test_a_spoilt_lock_file_is_refused(server, tmp_path):
     (tmp_path / LOCK).write_text("[]")
-    with pytest.raises(InputError, match="no lock file"):
+    with pytest.raises(InputError, match="not a valid lock file"):
         fetch_from(server, tmp_path)
 
 

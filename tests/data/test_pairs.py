@@ -42,7 +42,7 @@ def test_official_files_leave_out_what_annotators_did_not_agree_on(write, tmp_pa
         ("A man sleeps.", f"{quote}A person rests.", "entailment", "1e"),
         ("A dog runs.", f"{quote}A cat runs.", "contradiction", "2c"),
     ]
-    assert found.remarks() == ["snli_1.0_dev.txt: 1 row has no label that the annotators agree on (-) and is left out"]
+    assert found.remarks() == ["snli_1.0_dev.txt: 1 row has no label that the annotators agree on (-) and is skipped"]
 
 
 def test_a_pair_task_without_columns_means_the_official_layout(tmp_path):
@@ -75,19 +75,19 @@ def test_users_tables_and_an_empty_side(tmp_path):
     layout = {"text_column": "q", "pair_column": "a", "label_column": "score"}
     found = readers.read(path, Layout(**layout), number=True, paired=True)
     assert [(e.text, e.pair, e.label) for e in found] == [("one, two", "three", 0.5)]
-    assert found.remarks() == ["mine.csv: 1 row has an empty text and is left out (line 3)"]
+    assert found.remarks() == ["mine.csv: 1 row has an empty text and is skipped (line 3)"]
     with pytest.raises(InputError, match='no column "b"'):
         read(path, text_column="q", pair_column="b", label_column="score")
 
 
 WRONG = {
-    "single format": ({"format": "trec"}, True, "format trec holds single texts; leave out --task pair"),
-    "pair format": ({"format": "nli"}, False, "format nli holds pairs of texts; add --task pair"),
+    "single format": ({"format": "trec"}, True, "format trec contains single texts; leave out --task pair"),
+    "pair format": ({"format": "nli"}, False, "format nli contains pairs of texts; add --task pair"),
     "one column": ({"format": "csv"}, True, "a pair needs two columns"),
-    "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has columns of its own"),
-    "one column alone": ({"text_column": "a"}, True, "format nli has columns of its own"),
+    "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has fixed columns"),
+    "one column alone": ({"text_column": "a"}, True, "format nli has fixed columns"),
     "one column twice": ({"text_column": "a", "pair_column": "a"}, True, 'column "a" is named twice'),
-    "unread column": ({"pair_column": "b"}, False, "--pair-column b is read by tasks on pairs alone"),
+    "unread column": ({"pair_column": "b"}, False, "--pair-column b applies to pairs only"),
 }
 
 
@@ -101,11 +101,11 @@ def test_layouts_that_do_not_fit_the_task(case, tmp_path):
 def test_short_rows_and_other_values_are_named_with_their_line(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text("gold_label\tsentence1\tsentence2\nneutral\tonly one\n")
-    with pytest.raises(InputError, match="line 2: 2 fields; the columns that are needed go to 3"):
+    with pytest.raises(InputError, match="line 2: 2 fields; at least 3 are required"):
         read(path, format="nli")
     path = tmp_path / "t.jsonl"
     path.write_text('{"sentence1": "a", "sentence2": null, "gold_label": "x"}\n')
-    with pytest.raises(InputError, match='line 1: column "sentence2" holds None'):
+    with pytest.raises(InputError, match='line 1: column "sentence2" contains None'):
         read(path)
 
 
@@ -114,7 +114,7 @@ def test_a_check_looks_at_both_sides(tmp_path):
     told = "\n".join(check_texts(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
     assert "1 rows without an agreed label (-)" in told
     assert "1 row with an empty text" in told
-    assert "1 text there before with another label: lines 3 and 4" in told
+    assert "1 duplicate with another label: lines 3 and 4" in told
 
 
 def test_a_row_of_json_that_lacks_a_key_is_told_with_its_line(tmp_path):

@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_deal_that_fails(tmp_path):
 
 def test_a_folder_that_is_there_is_refused(tmp_path):
     (tmp_path / "s").mkdir()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         write_shards(KINDS["pair"], tmp_path / "s", task="pair", shards=2, seed=0)
 
 
@@ -104,12 +104,12 @@ def test_damage_is_told(tmp_path):
         shards.read(1)
     assert shards.sha256() != before
     file.write_text(whole[:-20])
-    with pytest.raises(InputError, match=r"shard-00001.jsonl, line .* no JSON"):
+    with pytest.raises(InputError, match=r"shard-00001.jsonl, line .* not valid JSON"):
         shards.read(1)
     file.unlink()
     with pytest.raises(InputError, match="no such file"):
         shards.read(1)
-    with pytest.raises(InputError, match="no such file; make the shards anew"):
+    with pytest.raises(InputError, match="no such file; create the shards again"):
         shards.sha256()
 
 
@@ -133,7 +133,7 @@ def test_two_that_deal_into_one_folder_are_refused(tmp_path):
     (partial / "shard-00000.jsonl").write_text("of another")
     with locked(partial) as mine:
         assert mine
-        with pytest.raises(InputError, match="another process is dealing into it"):
+        with pytest.raises(InputError, match="another process is writing to it"):
             write_shards(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
     assert (partial / "shard-00000.jsonl").read_text() == "of another"
     write_shards(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)

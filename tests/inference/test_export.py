@@ -69,7 +69,7 @@ def test_a_classifier_as_onnx_with_int8(runs, tmp_path):
     assert helps(out)
     again = call(predictor.run.folder, "--out", out)
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "already exists" in again.output
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_what_cannot_be_exported(runs, tmp_path):
     folder = runs["classification"].run.folder
     for arguments, message in (
         ((folder, "--out", tmp_path / "a", "--to", "onx"), "onnx"),
-        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "goes with --to onnx"),
+        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "needs --to onnx"),
         ((runs["translation"].run.folder, "--out", tmp_path / "a"), "a translator cannot be exported"),
         (
             (runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"),
@@ -134,7 +134,7 @@ def test_what_cannot_be_exported(runs, tmp_path):
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
         ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
         ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; name another folder"),
-        ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, no run folder"),
+        ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, not a run directory"),
     ):
         done = call(*arguments)
         assert done.exit_code == 2, (arguments, done.output)

@@ -65,7 +65,7 @@ def test_pictures(runs, task, ending, tmp_path):
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     with pytest.raises(InputError, match="the ending must be"):
         draw_heat_maps(look(runs[task], "a b"), tmp_path / "a.pdf")
-    with pytest.raises(InputError, match="layer 9 is not there"):
+    with pytest.raises(InputError, match="layer 9 does not exist"):
         draw_heat_maps(look(runs[task], "a b"), path, layer=8)
 
 
@@ -201,12 +201,12 @@ def test_the_command(runs, tmp_path):
         ((places["classification"], "a", "--pair", "b"), "reads single texts"),
         ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
         ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
-        ((places["classification"], "a b", "--features"), "goes with --json"),
-        ((places["classification"], "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
-        ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
+        ((places["classification"], "a b", "--features"), "needs --json"),
+        ((places["classification"], "a b", "--layer", 2), "layer 2 does not exist; the model has 1"),
+        ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 does not exist"),
         ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
         ((places["classification"], "a b", "--out", tmp_path / "no" / "a.png"), "there is no folder"),
-        ((places["classification"], "a b", "--feature", 6), "feature 6 is not there; a head of this layer has 5"),
+        ((places["classification"], "a b", "--feature", 6), "feature 6 does not exist; a head of this layer has 5"),
         ((places["classification"],), "give a sentence, or --sample"),
         ((places["classification"], "a b", "--sample", 2, "--data", "x"), "not both"),
         ((places["classification"], "--sample", 2), "--sample and --data go together"),
@@ -229,7 +229,7 @@ def test_random_sentences_of_a_file(runs, tmp_path):
     assert set(drawn) < set(texts[:30])
     assert drawn == sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 0)
     assert drawn != sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 1)
-    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are wanted"):
+    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are requested"):
         sample_sentences(predictor, str(tmp_path / "a.csv"), 31, 0)
 
 

@@ -299,16 +299,16 @@ SLIPS = {
         {},
         '"gpt2" cannot',
     ),
-    "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be swapped; supported are bert'),
-    "twice": (lambda: replace_self_attention(made("bert")), {}, "is swapped already"),
+    "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be replaced; supported: bert'),
+    "twice": (lambda: replace_self_attention(made("bert")), {}, "already replaced"),
     "masks": (lambda: made("bert"), {"masks": "forward*3"}, "4"),
     "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
     "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
     "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
-    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "which a saved model can keep"),
+    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "to be stored in a configuration"),
     "bias": (lambda: made("bert"), {"source_bias": float("nan")}, "source_bias is nan; it must be a number"),
     "many masks": (lambda: made("bert"), {"masks": "forward*3000000000"}, "too many"),
-    "encoder alone": (lambda: made("bart").get_encoder(), {}, "hand over the whole model"),
+    "encoder alone": (lambda: made("bart").get_encoder(), {}, "pass the whole model"),
     "decoder": (
         lambda: transformers.BertLMHeadModel(transformers.BertConfig(**_BERT, is_decoder=True)),
         {},
@@ -330,11 +330,11 @@ def test_every_slip_is_answered(slip):
 
 def test_masks_of_more_than_padding_are_refused():
     mask = torch.ones(1, 1, 3, 3, dtype=torch.bool).tril()
-    with pytest.raises(ValueError, match="hides more than padding"):
+    with pytest.raises(ValueError, match="forbids more than padding"):
         padding_mask(mask)
     assert padding_mask(None) is None
     assert padding_mask(torch.tensor([[1, 0]])).tolist() == [[True, False]]
-    with pytest.raises(ValueError, match="set_attn_implementation to eager or sdpa"):
+    with pytest.raises(ValueError, match="set_attn_implementation with eager or sdpa"):
         padding_mask("a mask of flex attention")
     assert padding_mask(torch.tensor([[True, False]])).tolist() == [[True, False]]
 

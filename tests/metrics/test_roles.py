@@ -52,16 +52,16 @@ def test_props_are_read_and_written_without_loss(tmp_path):
 
 
 WRONG = {
-    "column too many": ("give (V*)\n- * *\n", "line 2: 3 columns where the sentence begins with 2"),
+    "column too many": ("give (V*)\n- * *\n", "line 2: 3 columns, but the first line of the sentence has 2"),
     "no column": ("give\n-\n", "line 1: 1 predicates in the first column, but 0 columns of roles"),
     "no predicate": ("- (V*)\n- *\n", "0 predicates in the first column, but 1 columns"),
     "never closed": ("give (V*)\n- (A1*\n\n", r"line 2: \(A1 is never closed"),
     "never opened": ("give (V*)\n- *)\n", 'line 2: "\\)" closes a role that was never opened'),
     "nested": ("- (A0*\n- (A1*)\ngive (V*)\n", r"line 2: \(A1 opens inside \(A0 of line 1"),
-    "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is no role'),
+    "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is not a role'),
     "another verb": ("give *\n- (V*)\n", "line 1: column 1 has its .* at another word than the predicate"),
-    "inside a role": ("give (A0*)\n", "line 1: the predicate stands inside a role of its own column"),
-    "nothing": ("\n\n", "holds no sentence"),
+    "inside a role": ("give (A0*)\n", "line 1: the predicate is inside a role of its column"),
+    "nothing": ("\n\n", "contains no sentence"),
 }
 
 

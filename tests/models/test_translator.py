@@ -50,12 +50,12 @@ def test_the_beam_finds_what_a_plain_beam_search_finds(penalty):
         if len(done) >= beam:
             break
     wanted = [token for token in max(done)[1] if token > 2]
-    assert translate(model, [row], beam=beam, penalty=penalty) == [wanted]
+    assert translate(model, [row], num_beams=beam, length_penalty=penalty) == [wanted]
 
 
 def test_a_translation_does_not_depend_on_its_neighbours():
     model = random_translator()
     rows = [[5, END_ID], [*([5, 7, 9, 4] * 10), END_ID], [6, 6, END_ID], [8] * 15 + [END_ID]]
     for beam in (1, 4):
-        alone = [translate(model, [row], beam=beam, penalty=0.6)[0] for row in rows]
-        assert translate(model, rows, beam=beam, penalty=0.6) == alone
+        alone = [translate(model, [row], num_beams=beam, length_penalty=0.6)[0] for row in rows]
+        assert translate(model, rows, num_beams=beam, length_penalty=0.6) == alone

@@ -73,7 +73,7 @@ def test_unknown_names_are_answered(places, sets, rows, sentence):
 
 
 def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path):
-    with pytest.raises(InputError, match=r"data/trec.t.*: there is no such file; fetch it with: mtsa data get trec"):
+    with pytest.raises(InputError, match=r"data/trec.t.*: there is no such file; download it with: mtsa data get trec"):
         plan.units(["trec"], ["tfidf"], plan.Places(tmp_path / "data"))
 
 

@@ -106,16 +106,16 @@ def test_facts_and_health(client, runs):
         ({"questions": [{"text": "a", "predicate": 0}]}, "applies to semantic roles"),
         ({"model": "srl", "questions": [{"text": "a b", "predicate": 2}]}, "the text has 2 words"),
         ({"model": "srl", "questions": [{"text": "a b", "predicate": -1}]}, 'question 1: "predicate" must be at least 0'),
-        ({"questions": []}, '"questions" must hold at least 1'),
-        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, '"questions" holds more than 256'),
+        ({"questions": []}, '"questions" must contain at least 1'),
+        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, '"questions" contains more than 256'),
         ({"questions": [{"text": "a" * (CHARACTERS + 1)}]}, 'question 1: "text" has more than 10,000 characters'),
         ({"questions": [{"text": "a"}, {"text": 7}]}, 'question 2: "text" must be a text'),
         ({"questions": [{"text": None}]}, 'question 1: "text" must be a text'),
         ({"questions": [{"text": "a", "texd": "b"}]}, 'question 1: "texd" is unknown'),
         ({"questions": ["a"]}, "question 1 must be an object"),
         ({}, '"questions" is missing'),
-        ([], "the body must be an object; /openapi.json"),
-        ({"questions": [{"text": "a \ud800"}]}, "must be a text of whole characters"),
+        ([], "the body must be an object; see /openapi.json"),
+        ({"questions": [{"text": "a \ud800"}]}, "must be a text without lone surrogates"),
     ],
 )
 def test_bad_questions_get_one_sentence(client, body, message):
@@ -157,7 +157,7 @@ def test_roles_are_looked_at_one_predicate_at_a_time(client, runs):
 
 def test_bodies_that_are_none(client):
     head = {"content-type": "application/json"}
-    assert "no JSON" in refusal(client.post("/api/predict", content=b"{", headers=head), 422)
+    assert "not valid JSON" in refusal(client.post("/api/predict", content=b"{", headers=head), 422)
     assert refusal(client.post("/api/predict", content=b"\xff\xfe", headers=head), 422)
     assert "content-type" in refusal(client.post("/api/predict", content=b"{}", headers={"content-type": "text/plain"}), 415)
     assert "content-type" in refusal(client.post("/api/predict", content=b"{}"), 415)
@@ -261,7 +261,7 @@ def test_no_answer_in_time(runs):
 def test_no_room(runs):
     with client_of(runs, Limits(waiting=3)) as client:
         response = ask(client, "classification", *([{"text": "a"}] * 4))
-        assert "ask again" in refusal(response, 503)
+        assert "try again" in refusal(response, 503)
         assert response.headers["retry-after"] == "5"
 
 

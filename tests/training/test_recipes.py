@@ -69,7 +69,7 @@ WRONG = {
     "wrong type": ({"training": {"batch_size": "many"}}, [], "training.batch_size is 'many'; it must be a whole number"),
     "bool for number": ({"training": {"batch_size": True}}, [], "training.batch_size is True"),
     "float for int": ({"training": {"batch_size": 2.5}}, [], "training.batch_size is 2.5"),
-    "no section": ({"training": 3}, [], r"training must be a section \[training\]"),
+    "not a section": ({"training": 3}, [], r"training must be a section \[training\]"),
     "optimizer": ({"training": {"optimizer": "adma"}}, [], 'did you mean "adam"'),
     "task": ({"task": "taging"}, [], 'unknown task "taging"; did you mean "tagging"'),
     "unread by taggers": ({"task": "tagging", "model": {"hidden": 7}}, [], "model.hidden is not used by task tagging"),
@@ -80,8 +80,8 @@ WRONG = {
         "model.predicate_dim is not used by task tagging",
     ),
     "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"task srl does not support a \[pretrained\] model"),
-    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests are further test files"),
-    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "of different names"),
+    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests must be further test files"),
+    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "with different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
     "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a text"),
     "halving": (
@@ -96,8 +96,8 @@ WRONG = {
     "encoder option": ({"encoder": {"name": "bilstm", "heads": 2}}, [], 'encoder "bilstm" has no option "heads"'),
     "encoder type": ({"encoder": {"name": "bilstm", "width": "wide"}}, [], "encoder.width is 'wide'"),
     "no encoder": ({"encoder": {"width": 3}}, [], "needs a name"),
-    "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "a constant schedule does not read it"),
-    "unread member": ({"vectors": {"member": "a"}}, [], "no vectors.file"),
+    "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "the constant schedule has no warm-up"),
+    "unread member": ({"vectors": {"member": "a"}}, [], "vectors.member is set, but vectors.file is not"),
     "setting form": ({}, ["batch=3"], "section.key=value"),
     "setting key": ({}, ["training.bach_size=3"], 'did you mean "batch_size"'),
 }
@@ -114,7 +114,7 @@ def test_unknown_recipes_and_broken_files(tmp_path):
     with pytest.raises(InputError, match=r'did you mean "trec\.cpu"'):
         load_recipe("trec.cpa")
     (tmp_path / "r.toml").write_text("task = \n")
-    with pytest.raises(InputError, match="this is no TOML"):
+    with pytest.raises(InputError, match="invalid TOML"):
         load_recipe(str(tmp_path / "r.toml"))
 
 

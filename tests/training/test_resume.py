@@ -73,13 +73,13 @@ def test_killed_in_the_middle_of_an_epoch_twice(whole, tmp_path):
 KILLED_WHILE_SAVING = """
 import os, signal, sys
 import mtsa.training.checkpoints as c
-real = c.appear
-def appear(partial, folder, step):
+real = c.finalize
+def finalize(partial, folder, step):
     if step == 21:
         (partial / "weights.safetensors").write_bytes(b"half")
         os.kill(os.getpid(), signal.SIGKILL)
     return real(partial, folder, step)
-c.appear = appear
+c.finalize = finalize
 from mtsa.__main__ import main
 main()
 """
@@ -182,7 +182,7 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
     folder = shutil.copytree(undisturbed, tmp_path / "run")
     (folder / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (folder / "sources.json").write_text("{}")
-    with pytest.raises(InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(load_recipe(str(recipe)), folder)
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
@@ -203,7 +203,7 @@ def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):
     own = shutil.copytree(undisturbed, tmp_path / "run")
     (own / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (own / "checkpoints" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(load_recipe(str(recipe)), own)
     assert [entry.name for entry in (own / "checkpoints").iterdir()] == ["notes.txt"]
 

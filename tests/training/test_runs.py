@@ -245,16 +245,19 @@ FAULTS = {
     "missing weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
     "changed config": (
         lambda folder: (folder / "config.json").write_text("{}"),
-        "config.json is not the file that training wrote",
+        "config.json, which was changed after training",
     ),
-    "cut weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "model.safetensors is not the file"),
-    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "a run that has not ended"),
-    "spoilt manifest": (lambda folder: (folder / "manifest.json").write_text("[1]"), "is no manifest"),
+    "cut weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"abc"),
+        "checksum mismatch in model.safetensors",
+    ),
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "an unfinished run"),
+    "spoilt manifest": (lambda folder: (folder / "manifest.json").write_text("[1]"), "is not a valid manifest"),
     "escaping manifest": (
         lambda folder: (folder / "manifest.json").write_text(
             json.dumps({**json.loads((folder / "manifest.json").read_text()), "../x": {}})
         ),
-        "is no manifest",
+        "is not a valid manifest",
     ),
 }
 
@@ -266,7 +269,7 @@ def test_a_damaged_run_folder_is_refused(trained, tmp_path, fault):
     spoil(tmp_path / "run")
     with pytest.raises(InputError, match=message):
         mtsa.load(tmp_path / "run")
-    with pytest.raises(InputError, match="no such run folder"):
+    with pytest.raises(InputError, match="no such run directory"):
         mtsa.load(tmp_path / "none")
 
 
@@ -296,7 +299,7 @@ def test_an_unfinished_run_of_another_recipe_is_not_gone_on_with(data, tmp_path)
         run(small_recipe(data), folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("x")
-    with pytest.raises(InputError, match="not empty and holds no run"):
+    with pytest.raises(InputError, match="not empty and contains no run"):
         run(small_recipe(data), tmp_path / "full")
 
 
@@ -315,5 +318,5 @@ def test_what_a_dev_part_shares_with_the_rest_is_told(tmp_path, copies):
     known = sum(example.text in {other.text for other in split.train} for example in split.dev)
     assert (known > 0) is (copies > 1)
     (remark,) = split.remarks
-    told = f", {known} of which the rest has too, so that dev figures flatter" if known else ""
-    assert remark == f"dev: {len(split.dev)} examples cut from the training data{told}"
+    told = f", {known} of which also remain in it, so that dev metrics are too optimistic" if known else ""
+    assert remark == f"dev: {len(split.dev)} examples split off from the training data{told}"

@@ -134,7 +134,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_every_library_tells_of_a_full_disk_in_its_own_way(tmp_path, error):
-    with pytest.raises(InputError, match=r"cannot be written \(.*; mend that"), report_write_errors(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written \(.*; fix this"), report_write_errors(tmp_path):
         raise error
     with pytest.raises(KeyError), report_write_errors(tmp_path):
         raise KeyError("a mistake of ours")
@@ -157,6 +157,6 @@ def test_a_finished_run_is_not_trained_again(whole):
     recipe, undisturbed = whole
     done = subprocess.run(command(recipe, undisturbed), check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "holds a finished run" in done.stderr
-    with pytest.raises(InputError, match="holds a finished run"):
+    assert "contains a finished run" in done.stderr
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(small_recipe(undisturbed.parent / "train.csv"), undisturbed)

@@ -87,7 +87,7 @@ def test_one_shard_is_in_memory(tmp_path):
     part = prepare(recipe := sharded(tmp_path), read_split(recipe)).parts["train"]
     for places in part.batches(15, tokens=0, least=1, seed=0, epoch=0):
         part.collate(places)
-        assert len(part._there) == 1
+        assert len(part._loaded) == 1
 
 
 def test_it_learns(tmp_path):
@@ -172,7 +172,7 @@ def test_other_shards_are_other_data(tmp_path):
 def test_what_shards_cannot_do_is_refused(tmp_path):
     sharded(tmp_path)
     shards, dev = str(tmp_path / "shards"), str(tmp_path / "dev.csv")
-    with pytest.raises(InputError, match="no dev part is cut from shards"):
+    with pytest.raises(InputError, match="no dev part can be split off from shards"):
         build_recipe(None, data={"train": shards})
     with pytest.raises(InputError, match="for task classification, not regression"):
         build_recipe(None, task="regression", data={"train": shards, "dev": dev})

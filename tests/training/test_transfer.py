@@ -87,7 +87,7 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
     assert saved == [10, 20, 30]
     whole, resumed = (load_file(folder / "model.safetensors") for folder in (gpt, tmp_path / "model"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    with pytest.raises(InputError, match="holds a finished model"):
+    with pytest.raises(InputError, match="contains a finished model"):
         pretrain(texts(), tmp_path / "model", SMALL, **options)
 
 
@@ -196,7 +196,7 @@ def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gp
 WRONG = {
     "no such model": ({"model": "no/such/folder"}, r"pretrained.model no/such/folder cannot be loaded"),
     "negative": ({"model": "x", "lr_multiplier": -1.0}, "pretrained.lr_multiplier is -1.0; it must be at least 0"),
-    "no model": ({"lm_weight": 0.3}, "has settings, but no model"),
+    "no model": ({"lm_weight": 0.3}, "has settings, but pretrained.model is not set"),
 }
 
 
@@ -248,7 +248,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, data, gpt):
         return prepare(recipe, read_split(recipe)).model()
 
     (folder / "model.safetensors").write_bytes((gpt / "model.safetensors").read_bytes())
-    with pytest.raises(InputError, match="its weights do not fit its configuration"):
+    with pytest.raises(InputError, match="its weights do not match its configuration"):
         start()
     (folder / "model.safetensors").write_bytes(whole[:-100])
     with pytest.raises(InputError, match=r"cannot be loaded from its safetensors"):

@@ -120,7 +120,7 @@ def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
             if answer[-1] == END_ID:
                 break
         greedy.append([token for token in answer if token > 2])
-    assert translate(model.model, rows, beam=1, penalty=0.6) == greedy
+    assert translate(model.model, rows, num_beams=1, length_penalty=0.6) == greedy
     assert model.predict(texts, num_beams=1) == decode_subwords(model.tokenizer, greedy)
 
 
@@ -221,10 +221,10 @@ def test_bleu_comes_from_the_counts_of_sentences():
 @pytest.mark.parametrize(
     ("english", "german", "told"),
     [
-        ("a\nb\n", "c\n", r"b.de ends after line 1, but .*a.en goes on"),
-        ("a\n", "c\nd\n", r"a.en ends after line 1, but .*b.de goes on"),
+        ("a\nb\n", "c\n", r"b.de ends after line 1, but .*a.en continues"),
+        ("a\n", "c\nd\n", r"a.en ends after line 1, but .*b.de continues"),
         ("a\n" + "x" * 10_001 + "\n", "c\nd\n", r"a.en, line 2: 10,001 characters; split the text"),
-        ("\n\n", "\n\n", "hold no pair of lines"),
+        ("\n\n", "\n\n", "contain no pair of lines"),
     ],
 )
 def test_what_is_no_parallel_text_is_told(tmp_path, english, german, told):
@@ -239,7 +239,7 @@ def test_empty_lines_are_left_out_and_told(tmp_path):
     (tmp_path / "b.de").write_text("d\ne\n\n")
     found = read_parallel(tmp_path / "a.en", tmp_path / "b.de")
     assert [(one.text, one.label, one.line) for one in found] == [("a", "d", 1)]
-    assert found.remarks() == ["a.en: 2 rows have an empty text and are left out (line 2, 3)"]
+    assert found.remarks() == ["a.en: 2 rows have an empty text and are skipped (line 2, 3)"]
 
 
 WRONG = {

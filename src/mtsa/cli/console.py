@@ -1,4 +1,4 @@
-"""What all commands share: one sentence for bad input, a progress bar on terminals."""
+"""Error messages, exit codes and progress bars of the commands."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ console = Console(stderr=True)
 
 
 def fail(sentence: object) -> NoReturn:
-    """Bad input: one sentence, exit code 2."""
+    """Print a message for invalid input and exit with code 2."""
     typer.echo(" ".join(str(sentence).split()), err=True)
     raise typer.Exit(2)
 
 
 def exit_stopped() -> NoReturn:
-    """A signal came: what to do next, and the exit code of SIGINT."""
+    """Print how to resume after a signal and exit with code 130."""
     typer.echo("Stopped. Rerun the command to resume", err=True)
     raise typer.Exit(130)
 
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Turn bad input anywhere inside into one sentence."""
+    """Turn invalid input inside the block into a message and exit code 2."""
     from mtsa.errors import InputError
 
     try:
@@ -48,7 +48,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(note: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
-    """A bar with a rate and an estimate on a terminal; silence elsewhere. It takes (how much is done, note)."""
+    """A progress bar on terminals; the callback takes (amount done, note)."""
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(note, total=total)
@@ -57,7 +57,7 @@ def progress_bar(note: str, total: int | None) -> Iterator[Callable[[int, str], 
 
 @contextmanager
 def step_counter(total: int | None, note: str = "measuring") -> Iterator[Callable[[str], None]]:
-    """A bar that moves by one with each note."""
+    """A progress bar that advances by one with each call."""
     with progress_bar(note, total) as move:
         done = 0
 

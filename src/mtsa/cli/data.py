@@ -1,4 +1,4 @@
-"""`mtsa data`: look through a file, fetch official ones."""
+"""`mtsa data`: check, shard and convert files, download official ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mtsa.messages import counted
 from .console import exit_on_error, fail, progress_bar
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
 
-data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
+data = typer.Typer(no_args_is_help=True, help="Check, shard, convert and download data files.")
 
 
 @data.command("check")
 def check(
-    files: Annotated[list[Path], typer.Argument(help="The file to look through; of translations two, A.en A.de.")],
+    files: Annotated[list[Path], typer.Argument(help="The file to check; for translation two files: A.en A.de.")],
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -28,7 +28,7 @@ def check(
         str, typer.Option(help="As in mtsa train: classification, regression, pair, similarity, tagging, srl or translation.")
     ] = "classification",
 ) -> None:
-    """What is in a file, what is wrong with it, and where."""
+    """Statistics, warnings and errors of a data file."""
     from mtsa.data.examples import Layout
     from mtsa.tasks.registry import get_task
 
@@ -46,19 +46,21 @@ def check(
 
 @data.command("shard")
 def shard(
-    files: Annotated[list[Path], typer.Argument(help="Training file; of translations two, A.en A.de.")],
+    files: Annotated[list[Path], typer.Argument(help="Training file; for translation two files: A.en A.de.")],
     out: Annotated[Path, typer.Option(help="Folder to write; name it as --train of mtsa train.")],
-    task: Annotated[str, typer.Option(help="What it is for, as in mtsa train.")] = "classification",
+    task: Annotated[str, typer.Option(help="Task, as in mtsa train.")] = "classification",
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    megabytes: Annotated[float, typer.Option(min=0.001, help="Text of a shard; memory holds a few times as much.")] = 16.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
+    megabytes: Annotated[
+        float, typer.Option(min=0.001, help="Text of a shard; training needs a few times as much memory.")
+    ] = 16.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random distribution.")] = 0,
 ) -> None:
-    """Deal a training file that is larger than memory out into shards, to train from disk."""
+    """Split a training file that is larger than memory into shards."""
     from mtsa.tasks.registry import get_task
     from mtsa.training.launch import build_recipe
     from mtsa.training.streamed import make_shards
@@ -72,11 +74,11 @@ def shard(
         shards, remarks = make_shards(recipe, out, megabytes=megabytes)
     for line in remarks:
         typer.echo(line)
-    asked = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
+    options_shown = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
     columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
-    asked += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
-    dealt = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
-    typer.echo(f"{out}: {dealt}; train with: mtsa train --train {out} {asked}")
+    options_shown += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
+    counts = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
+    typer.echo(f"{out}: {counts}; train with: mtsa train --train {out} {options_shown}")
 
 
 @data.command("convert")
@@ -89,7 +91,7 @@ def convert(
     format: Annotated[str, typer.Option(help="Of the source: props, propbank or jsonl; by its ending if left out.")] = "auto",
     to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
 ) -> None:
-    """Semantic roles from one layout into another."""
+    """Convert a file with semantic roles to another format."""
     from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_path
 
     with exit_on_error():
@@ -106,7 +108,7 @@ def convert(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a text file, packed where its ending says so, whole or not at all."""
+    """Write a text file atomically; .gz files are compressed."""
     import gzip
 
     from mtsa.files import replacing
@@ -118,10 +120,10 @@ def _write(path: Path, text: str) -> None:
 
 @data.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="What to fetch; `mtsa data list` names all.")],
+    name: Annotated[str, typer.Argument(help="Data set; see `mtsa data list`.")],
     into: Annotated[Path, typer.Option(help="Folder for the files and the lock file.")] = Path("data"),
 ) -> None:
-    """Fetch an official data set or word vectors; an interrupted download goes on where it stopped."""
+    """Download a data set or word vectors; rerun the command to resume an interrupted download."""
     from mtsa.data.catalogue import SOURCES
     from mtsa.data.downloads import fetch
     from mtsa.messages import nearest
@@ -139,7 +141,7 @@ def get(
 
 @data.command("list")
 def names() -> None:
-    """What `mtsa data get` can fetch."""
+    """List the downloads of `mtsa data get`."""
     from mtsa.data.catalogue import SOURCES
 
     for source in SOURCES.values():

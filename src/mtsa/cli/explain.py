@@ -1,4 +1,4 @@
-"""`mtsa explain`: what a model looks at in a sentence."""
+"""`mtsa explain`: attention maps of a sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def explain(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     text: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
     pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
-    predicate: Annotated[int | None, typer.Option(min=1, help="Of roles: the number of the word that is asked about.")] = None,
+    predicate: Annotated[int | None, typer.Option(min=1, help="Semantic roles: number of the predicate, from 1.")] = None,
     layer: Annotated[int | None, typer.Option(min=1, help="Which attention layer is drawn; the last when left out.")] = None,
     feature: Annotated[int | None, typer.Option(min=1, help="Show the weights of this feature; all when left out.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="How many heads are drawn at most.")] = 4,
@@ -34,7 +34,7 @@ def explain(
     seed: Annotated[int, typer.Option(min=0, help="With --sample: which sentences are drawn.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
-    """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
+    """Attention maps of a sentence: heat maps of the heads, source2token weights, and the pooling."""
     from mtsa.inference.attention_page import write_page
     from mtsa.inference.attention_weights import maps_to_json as plain
     from mtsa.inference.attention_weights import strongest_pairs
@@ -44,7 +44,7 @@ def explain(
     from mtsa.tasks.predictor import Question
 
     if features and not as_json:
-        fail("--features goes with --json")
+        fail("--features needs --json")
     if (sample is None) != (data is None):
         fail("--sample and --data go together: so many sentences of that file")
     if (text is None) == (sample is None):
@@ -66,7 +66,7 @@ def explain(
             found = predictor.explain(question)
         which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if which >= len(found[0].layers):
-            fail(f"layer {layer} is not there; the model has {len(found[0].layers)}")
+            fail(f"layer {layer} does not exist; the model has {len(found[0].layers)}")
         check_feature(found[0].layers[which], chosen)
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
@@ -83,17 +83,17 @@ def explain(
             fail(f"{out}: {error.strerror}; name another file with --out")
     typer.echo(f"{_summary(found, text)}: {out}")
     if missing:
-        typer.echo(f"no font here has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
+        typer.echo(f"no installed font has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
     there = found[0].layers[which].heads
     if out.suffix.lower() != ".html" and heads < len(there):
         numbers = ", ".join(str(head + 1) for head in shown_heads(there, heads))
         typer.echo(f"drawn are heads {numbers} of {len(there)}; --heads {len(there)} draws all")
     others = [place for place in found[0].predicates if place != found[0].predicate]
     if others:
-        told = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
-        typer.echo(f"there are other predicates: {told}")
+        others_shown = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
+        typer.echo(f"other predicates: {others_shown}")
     if top:
-        typer.echo("strongest pairs, as times the even share of the words that may be looked at:")
+        typer.echo("strongest pairs, relative to uniform attention over the allowed words:")
     for number, one in enumerate(found if top else (), 1):
         if pair is not None:
             typer.echo(f"text {number}:")

@@ -12,13 +12,15 @@ from .console import exit_on_error, fail
 
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not be there.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")],
     to: Annotated[str, typer.Option(help="onnx or torch.")] = "onnx",
-    check: Annotated[str | None, typer.Option(help="Texts to compare answers and speed on; of sentence models.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1000,
+    check: Annotated[
+        str | None, typer.Option(help="Sentence models: file of texts to compare predictions and speed on.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Number of texts to compare.")] = 1000,
     int8: Annotated[bool, typer.Option("--int8", help="With onnx: write the linear layers in 8 bits too.")] = False,
 ) -> None:
-    """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
+    """Export a model as one graph, from token ids to probabilities, with its tokenizer, a script, and a report."""
     from mtsa.files import write_json
     from mtsa.inference import export_parity
     from mtsa.inference.auto import open_predictor
@@ -29,7 +31,7 @@ def export(
     if to not in FORMS:
         fail(f'--to "{to}" is unknown; {nearest(to, FORMS)}')
     if int8 and to != "onnx":
-        fail("--int8 goes with --to onnx")
+        fail("--int8 needs --to onnx")
     if to == "onnx":
         try:
             import onnxruntime  # noqa: F401

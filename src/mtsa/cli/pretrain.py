@@ -19,7 +19,7 @@ def pretrain(
     out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
     layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
     width: Annotated[int, typer.Option(min=4, help="Width; a multiple of 4, the heads.")] = 256,
-    tokens: Annotated[int, typer.Option(min=300, help="Kinds of tokens.")] = 8000,
+    tokens: Annotated[int, typer.Option(min=300, help="Vocabulary size.")] = 8000,
     length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
@@ -29,7 +29,7 @@ def pretrain(
         bool, typer.Option(help="Under torchrun, a share of the weights in each process (FSDP), no copy.")
     ] = False,
 ) -> None:
-    """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
+    """Pretrain a small GPT on your text, for use as an encoder (recipe snli.gpt.cpu). Rerun the command to resume."""
     from mtsa.errors import InputError
     from mtsa.training.language_model import Setting
     from mtsa.training.language_model import pretrain as run

@@ -1,4 +1,4 @@
-"""`mtsa score`: figures of files that any system may have written."""
+"""`mtsa score`: metrics of prediction files of any system."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 
 from .console import exit_on_error
 
-score = typer.Typer(no_args_is_help=True, help="Figures of files that any system may have written.")
+score = typer.Typer(no_args_is_help=True, help="Metrics of prediction files of any system.")
 
 
 @score.callback()
 def main() -> None:
-    """Figures of files that any system may have written."""
+    """Metrics of prediction files of any system."""
 
 
 @score.command("srl")

@@ -40,7 +40,7 @@ def train(
     repeats: Annotated[int, typer.Option(min=1, help="Train with so many seeds.")] = 1,
     tensorboard: Annotated[bool, typer.Option(help="Write files for TensorBoard into the run folder.")] = False,
 ) -> None:
-    """Train a model: by a recipe, or on files of your own. A run that was stopped goes on by the same command."""
+    """Train a model with a recipe, or on your files. Rerun the command to resume an interrupted run."""
     from mtsa.training.launch import launch, plan_run
 
     data = _part_files(train, dev, test, task or "classification")

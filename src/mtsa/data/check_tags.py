@@ -1,4 +1,4 @@
-"""`mtsa data check FILE --task tagging` and `--task srl`: what is in a file of tagged sentences or semantic roles."""
+"""`mtsa data check FILE --task tagging` and `--task srl`: statistics, warnings and errors of a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S = TypeVar("S", TaggedSentence, RoleSentence)
 
 
 def check_tagged(path: Path, layout: Layout) -> SentenceReport:
-    """Look through a file of tagged sentences.
+    """Check a file of tagged sentences.
 
     Raises:
         InputError: an unknown format.
@@ -37,24 +37,22 @@ def check_tagged(path: Path, layout: Layout) -> SentenceReport:
     report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
     stray = inconsistent_tags(sentences)
     if stray:
-        report.warnings.append(
-            f"tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags; mend these few"
-        )
-    _say_columns(report)
+        report.warnings.append(f"tags mark spans except {', '.join(stray[:5])}, so all are read as plain tags; fix these few")
+    _warn_columns(report)
     if mark_spans(tags):
         spans = Counter(span.label for sentence in to_bio(sentences) for span in to_spans(sentence.tags))
         report.summary.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
-        _say(report, "span that goes on (I-) without a beginning; it is taken for one that begins there", sentences, _orphan)
+        _warn(report, "span that continues (I-) without a beginning; it is read as a new span", sentences, _orphan)
     else:
         report.summary.append(f"{len(tags)} tags: {_most(tags)}")
     if len(tags) < 2:
-        report.errors.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two')
+        report.errors.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two tags')
     report.warn_duplicates([(sentence.texts[0], sentence.line) for sentence in sentences])
     return report
 
 
 def check_roles(path: Path, layout: Layout) -> SentenceReport:
-    """Look through a file of semantic roles.
+    """Check a file of semantic roles.
 
     Raises:
         InputError: an unknown format.
@@ -74,10 +72,10 @@ def check_roles(path: Path, layout: Layout) -> SentenceReport:
         report.errors.append("no sentence has a predicate; there is nothing to learn")
     without = sum(not sentence.frames for sentence in sentences)
     if without and frames:
-        report.warnings.append(f"{without:,} sentences without a predicate; they teach the finder alone")
-    _say(report, "role that is continued (C-) without a beginning; it counts as one of its own", sentences, _continued)
-    _say(report, "reference (R-) without what it refers to", sentences, _referring)
-    _say(report, "predicate without a (V*) at its own word", sentences, _elsewhere)
+        report.warnings.append(f"{without:,} sentences without a predicate; only the predicate finder is trained on them")
+    _warn(report, "continued role (C-) without a beginning; it counts as a separate role", sentences, _continued)
+    _warn(report, "reference (R-) to a role that does not occur", sentences, _referring)
+    _warn(report, "predicate without (V*) at its word", sentences, _elsewhere)
     rare = sorted(label for label, count in roles.items() if count == 1)
     if rare:
         report.warnings.append(f"labels that occur once: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}")
@@ -115,22 +113,22 @@ def _elsewhere(sentence: RoleSentence) -> int:
     )
 
 
-def _say(report: SentenceReport, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
-    places = [(sentence.line, count(sentence)) for sentence in sentences]
-    found = [line for line, number in places if number]
-    if found:
-        report.warnings.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {first_few(found)}")
+def _warn(report: SentenceReport, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
+    counts = [(sentence.line, count(sentence)) for sentence in sentences]
+    lines = [line for line, number in counts if number]
+    if lines:
+        report.warnings.append(f"{sum(number for _, number in counts):,} x {what}: sentence of line {first_few(lines)}")
 
 
-def _say_columns(report: SentenceReport) -> None:
-    """Lines of a file of columns that have more or fewer of them than most."""
+def _warn_columns(report: SentenceReport) -> None:
+    """Add a warning about lines with more or fewer columns than most."""
     if report.format != "columns":
         return
     widths = [(number, len(fields)) for block in blocks(report.path) for number, fields in block if fields[0] != DOCSTART]
     usual = Counter(width for _, width in widths).most_common(1)[0][0]
     other = [number for number, width in widths if width != usual]
     if other:
-        report.warnings.append(f"{len(other):,} lines have not {usual} columns as the others have: line {first_few(other)}")
+        report.warnings.append(f"{len(other):,} lines do not have {usual} columns like the others: line {first_few(other)}")
 
 
 def _most(counts: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""`mtsa data check FILE`: what is in a file, what is wrong with it, and where."""
+"""`mtsa data check FILE`: statistics, warnings and errors of a file of texts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .pair_formats import UNDECIDED
 
 @dataclass
 class TextReport:
-    """What was found."""
+    """Statistics, warnings and errors of a file."""
 
     path: Path
     layout: Layout
     columns: list[str] = field(default_factory=list)
     rows: int = 0
     labels: Counter[str] = field(default_factory=Counter)
-    words: list[int] = field(default_factory=list)  # of each text, both of a pair, split at spaces
+    words: list[int] = field(default_factory=list)  # of each text, split at spaces
     targets: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)  # the file cannot be used until they are fixed
     warnings: list[str] = field(default_factory=list)  # the file can be used
 
     def lines(self) -> list[str]:
         """The report as text."""
-        before = " before the first fault" if self.errors and self.rows else ""
+        before = " before the first error" if self.errors and self.rows else ""
         out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows{before}"]
         if self.columns:
             out.append(f"columns: {', '.join(self.columns)}")
@@ -45,37 +45,37 @@ class TextReport:
             noun = "class" if len(most) == 1 else "classes"
             out.append(f"{len(most)} {noun}: {shown}{', ...' if len(most) > 12 else ''}")
             if not self.errors:
-                out.append(f"always answering {most[0][0]} would be right in {most[0][1] / self.labels.total():.1%}")
+                out.append(f"accuracy of always predicting {most[0][0]}: {most[0][1] / self.labels.total():.1%}")
         if self.targets:
-            mean, spread = statistics.fmean(self.targets), statistics.pstdev(self.targets)
-            out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {spread:.4g}")
-        out += [f"odd: {remark}" for remark in self.warnings]
-        out += [f"wrong: {remark}" for remark in self.errors]
-        out.append("this file cannot be used as it is" if self.errors else "nothing is wrong with this file")
+            mean, deviation = statistics.fmean(self.targets), statistics.pstdev(self.targets)
+            out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {deviation:.4g}")
+        out += [f"warning: {message}" for message in self.warnings]
+        out += [f"error: {message}" for message in self.errors]
+        out.append("this file cannot be used until the errors are fixed" if self.errors else "no errors found")
         return out
 
 
 def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> TextReport:
-    """Look through a file.
+    """Check a file of texts or pairs.
 
     Args:
         path: the file.
-        layout: how to read it.
-        number: whether labels are numbers to predict.
+        layout: format of the file.
+        number: whether labels are numeric targets.
         paired: whether an example is a pair of texts.
 
     Raises:
-        InputError: the format cannot be told, or is unknown.
+        InputError: the format is unknown, or cannot be inferred.
     """
     layout = readers.resolve_layout(layout, path, paired=paired)
     report = TextReport(path, layout)
     texts: dict[tuple[str, ...], tuple[int, object]] = {}
     undecided = 0
     empty: list[int] = []
-    twice: list[str] = []
-    contrary: list[str] = []
-    alike: list[int] = []
-    turned: list[int] = []
+    duplicates: list[str] = []
+    contradictions: list[str] = []
+    identical: list[int] = []
+    reversed_pairs: list[int] = []
     try:
         if layout.format in readers.TABLE_FORMATS:
             _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
@@ -94,32 +94,30 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
                 report.targets.append(example.label)
             else:
                 report.labels[str(example.label)] += 1
-            alike += [example.line] * (paired and len(set(example.texts)) == 1)
-            turned += [example.line] * (paired and example.texts[::-1] in texts and example.texts not in texts)
+            identical += [example.line] * (paired and len(set(example.texts)) == 1)
+            reversed_pairs += [example.line] * (paired and example.texts[::-1] in texts and example.texts not in texts)
             line, label = texts.setdefault(example.texts, (example.line, example.label))
             if line != example.line:
-                (twice if label == example.label else contrary).append(f"{line} and {example.line}")
+                (duplicates if label == example.label else contradictions).append(f"{line} and {example.line}")
     except InputError as error:
         report.errors.append(str(error))
     if undecided:
-        report.warnings.append(f"{undecided:,} rows without an agreed label (-), which training leaves out")
-    if alike:
-        report.warnings.append(f"{_count(alike, 'pair')} of the same text twice: line {_some(alike)}")
-    if turned:
-        report.warnings.append(
-            f"{_count(turned, 'pair')} there before with the texts the other way round: line {_some(turned)}"
-        )
-    _add_warnings(report, empty, twice, contrary)
+        report.warnings.append(f"{undecided:,} rows without an agreed label (-), which are skipped in training")
+    if identical:
+        report.warnings.append(f"{_count(identical, 'pair')} of two identical texts: line {_some(identical)}")
+    if reversed_pairs:
+        report.warnings.append(f"{_count(reversed_pairs, 'pair')} also in reverse order: line {_some(reversed_pairs)}")
+    _add_warnings(report, empty, duplicates, contradictions)
     return report
 
 
-def _add_warnings(report: TextReport, empty: list[int], twice: list[str], contrary: list[str]) -> None:
+def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], contradictions: list[str]) -> None:
     if empty:
-        report.warnings.append(f"{_count(empty, 'row')} with an empty text, which training leaves out: line {_some(empty)}")
-    if twice:
-        report.warnings.append(f"{_count(twice, 'text')} there before with the same label: lines {_some(twice)}")
-    if contrary:
-        report.warnings.append(f"{_count(contrary, 'text')} there before with another label: lines {_some(contrary)}")
+        report.warnings.append(f"{_count(empty, 'row')} with an empty text, which training skips: line {_some(empty)}")
+    if duplicates:
+        report.warnings.append(f"{_count(duplicates, 'duplicate')} with the same label: lines {_some(duplicates)}")
+    if contradictions:
+        report.warnings.append(f"{_count(contradictions, 'duplicate')} with another label: lines {_some(contradictions)}")
     missing = sorted(label for label in report.labels if label.lower() in ("nan", "null", "none", "n/a", "na"))
     if missing:
         report.warnings.append(f"labels that look like missing values: {_some(missing)}; delete such rows if they are")
@@ -128,11 +126,11 @@ def _add_warnings(report: TextReport, empty: list[int], twice: list[str], contra
         report.warnings.append(f"classes with one example: {_some(rare)}")
     if report.words and max(report.words) > 512:
         report.warnings.append(
-            f"{sum(count > 512 for count in report.words):,} texts have more than 512 words, where training cuts"
+            f"{sum(count > 512 for count in report.words):,} texts have more than 512 words and are truncated in training"
         )
     if not report.errors:
         if not report.rows or not report.words:
-            report.errors.append(f"{report.path} holds no examples; it needs at least one row with a text and a label")
+            report.errors.append(f"{report.path} contains no examples; it needs at least one row with a text and a label")
         elif len(report.labels) == 1:
             (label,) = report.labels
             report.errors.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
@@ -142,9 +140,9 @@ def _add_warnings(report: TextReport, empty: list[int], twice: list[str], contra
             )
 
 
-def _count(found: Sequence[object], noun: str) -> str:
-    return f"{len(found):,} {noun}{'' if len(found) == 1 else 's'}"
+def _count(items: Sequence[object], noun: str) -> str:
+    return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def _some(found: Sequence[object]) -> str:
-    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
+def _some(items: Sequence[object]) -> str:
+    return ", ".join(map(str, items[:5])) + (", ..." if len(items) > 5 else "")

@@ -1,4 +1,4 @@
-"""The layouts of sentence pairs: SNLI and MultiNLI, as JSON lines or as tables, and bare lines `label, text, text`."""
+"""The formats of sentence pairs: SNLI and MultiNLI, as JSON lines or tables, and lines of `label, text, text`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LABEL, _NAME = "gold_label", "pairID"
 def nli(path: Path, encoding: str, *, labelled: bool) -> Iterator[Example]:
     """SNLI and MultiNLI: columns sentence1, sentence2, gold_label and pairID of JSON lines, or of a table with tabs.
 
-    Rows without an agreed label come with the label "-".
+    Rows without an agreed label have the label "-".
     """
     for number, row in _rows(path, encoding):
         for column in (*_COLUMNS, *((_LABEL,) if labelled else ())):
             if column not in row:
                 raise InputError(
-                    f'{path}: there is no column "{column}" as SNLI and MultiNLI have it; '
+                    f'{path}: there is no column "{column}" as in SNLI and MultiNLI; '
                     f"name your own columns with --text-column, --pair-column and --label-column"
                 )
             if not isinstance(row[column], str):
-                raise line_error(path, number, f'column "{column}" holds {row[column]!r:.40}; it must be a text')
+                raise line_error(path, number, f'column "{column}" contains {row[column]!r:.40}; it must be a text')
         first, second = (row[column].strip() for column in _COLUMNS)
         label = row[_LABEL].strip() if labelled else None
         yield Example(first, label, number, second, str(row.get(_NAME, "")))
@@ -42,19 +42,17 @@ def _rows(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _tabbed(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The needed fields of each row; official tables name columns twice, and may end a row early."""
+    """The required fields of each row. Official tables repeat column names, and rows may be shorter than the header."""
     header: list[str] | None = None
     for number, text in lines(path, encoding):
         fields = text.split("\t")
         if header is None:
             header = [name.strip() for name in fields]
-            places = {name: header.index(name) for name in (*_COLUMNS, _LABEL, _NAME) if name in header}
+            indices = {name: header.index(name) for name in (*_COLUMNS, _LABEL, _NAME) if name in header}
         elif text.strip():
-            if len(fields) <= max(places.values(), default=0):
-                raise line_error(
-                    path, number, f"{len(fields)} fields; the columns that are needed go to {max(places.values()) + 1}"
-                )
-            yield number, {name: fields[place] for name, place in places.items()}
+            if len(fields) <= max(indices.values(), default=0):
+                raise line_error(path, number, f"{len(fields)} fields; at least {max(indices.values()) + 1} are required")
+            yield number, {name: fields[index] for name, index in indices.items()}
 
 
 def label_pair(path: Path, encoding: str) -> Iterator[Example]:

@@ -1,8 +1,8 @@
-"""Files of sentences with semantic roles: the props layout, the columns of PropBank, and JSON lines; read and written alike.
+"""Files with semantic roles, read and written: props, the columns of PropBank, and JSON lines.
 
 The columns of PropBank: document, sentence, word number, word, part of speech, parse, lemma, roleset, then the roles of each
-predicate in a column of brackets; a file may be packed (.gz). JSON lines hold `words` and `frames`, each with `predicate` (a
-place, from 0), `lemma` and `roles` as [label, first word, last word].
+predicate in a column of brackets; .gz files are supported. JSON lines contain `words` and `frames`, each with `predicate`
+(an index), `lemma` and `roles` as [label, first word, last word].
 """
 
 from __future__ import annotations
@@ -27,58 +27,58 @@ _FIXED, _WORD, _SPEECH, _LEMMA, _ROLESET = 8, 3, 4, 6, 7  # columns of PropBank 
 
 
 def read_roles(path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto") -> list[RoleSentence]:
-    """All sentences of a file; a props file needs its file of words beside it.
+    """All sentences of a file; a props file needs a file of words.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    found = list(stream_roles(path, words=words, format=format, encoding=encoding))
-    if not found:
-        raise InputError(f"{path} holds no sentence")
-    return found
+    sentences = list(stream_roles(path, words=words, format=format, encoding=encoding))
+    if not sentences:
+        raise InputError(f"{path} contains no sentence")
+    return sentences
 
 
 def stream_roles(
     path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto"
 ) -> Iterator[RoleSentence]:
-    """The sentences of a file one by one; those of a props file are all read first.
+    """The sentences of a file one by one; a props file is read completely first.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
     format, encoding = role_format(path, format), "utf-8" if encoding == "auto" else encoding
     if format == "props":
         return iter(read_props(path, words, encoding, verbs=False))
     if words is not None:
-        raise InputError(f"{words}: format {format} holds its words itself; leave out the file of words")
+        raise InputError(f"{words}: format {format} contains the words; remove the file of words")
     return _propbank(path, encoding) if format == "propbank" else _json(path, encoding)
 
 
 def words_path(path: Path, format: str) -> Path | None:
-    """The file of words that belongs to a props file: of its name, but ending in .words. Other formats need none.
+    """The file of words of a props file: the same name with the ending .words. None for other formats.
 
     Raises:
-        InputError: an unknown format, or an ending that tells none.
+        InputError: an unknown format, or one that cannot be inferred.
     """
     if role_format(path, format) != "props":
         return None
     plain = path.with_suffix("") if path.suffix == ".gz" else path
-    beside = plain.with_suffix(".words")
-    packed = beside.with_name(f"{beside.name}.gz")
-    return packed if packed.exists() and not beside.exists() else beside
+    words = plain.with_suffix(".words")
+    packed = words.with_name(f"{words.name}.gz")
+    return packed if packed.exists() and not words.exists() else words
 
 
 def role_format(path: Path, format: str) -> str:
-    """The format of a file: as named, or by its ending.
+    """The format of a file: as given, or inferred from its name.
 
     Raises:
-        InputError: an unknown format, or an ending that tells none.
+        InputError: an unknown format, or one that cannot be inferred.
     """
     if format == "auto":
         endings = {".props": "props", ".conll": "propbank", ".jsonl": "jsonl"}
         ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
         if ending.lower() not in endings:
-            raise InputError(f"{path}: cannot tell the format from its ending; give --format ({', '.join(FORMATS)})")
+            raise InputError(f"{path}: cannot infer the format from the file name; use --format ({', '.join(FORMATS)})")
         return endings[ending.lower()]
     if format not in FORMATS:
         raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
@@ -95,7 +95,7 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
     for number, fields in block:
         if len(fields) != width or width < _FIXED:
             raise line_error(
-                path, number, f"{len(fields)} columns; each line of a sentence needs as many, {_FIXED} before the roles"
+                path, number, f"{len(fields)} columns; all lines of a sentence need the same number, {_FIXED} before the roles"
             )
     columns = [column_spans(path, [(number, fields[column]) for number, fields in block]) for column in range(_FIXED, width)]
     places = [place for place, (_, fields) in enumerate(block) if fields[_ROLESET] != "-"]
@@ -103,7 +103,7 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
         raise line_error(
             path, block[0][0], f"{len(places)} rolesets, but {len(columns)} columns of roles; each predicate needs one"
         )
-    # Of a predicate of several words, the roleset may stand at another one than the (V*).
+    # The roleset of a predicate with several words may be at another word than the (V*).
     frames = [
         Frame(place, _lemma(block[place][1]), spans, _not_dash(block[place][1][_SPEECH]), _roleset(block[place][1]))
         for place, spans in zip(places, columns, strict=True)
@@ -146,21 +146,23 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
     count = len(words)
     place = frame.get("predicate") if isinstance(frame, dict) else None
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < count:
-        raise line_error(path, number, f"the predicate is {place!r}; it must be the place of a word, from 0 to {count - 1}")
+        raise line_error(path, number, f"the predicate is {place!r}; it must be the index of a word, from 0 to {count - 1}")
     spans = []
     roles = frame.get("roles", [])
     if not isinstance(roles, list):
         raise line_error(path, number, f'"roles" is {roles!r:.40}; it must be a list of [label, first word, last word]')
     for role in roles:
         if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and _LABEL.fullmatch(role[0])):
-            raise line_error(path, number, f"{role!r:.40} is no role; write [label, first word, last word]")
+            raise line_error(path, number, f"{role!r:.40} is not a role; write [label, first word, last word]")
         label, start, end = role
         if (
             not all(isinstance(side, int) and not isinstance(side, bool) for side in (start, end))
             or not 0 <= start <= end < count
         ):
             raise line_error(
-                path, number, f"{label} goes from {start!r} to {end!r}; places are from 0 to {count - 1}, first before last"
+                path,
+                number,
+                f"{label} goes from {start!r} to {end!r}; indices must be from 0 to {count - 1}, first before last",
             )
         spans.append(Span(start, end, label))
     spans.sort()
@@ -171,22 +173,22 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
             )
     if not any(span.label == VERB for span in spans):
         if any(span.start <= place <= span.end for span in spans):
-            raise line_error(path, number, f"the predicate {place} stands inside one of its own roles")
+            raise line_error(path, number, f"the predicate {place} is inside one of its roles")
         spans = sorted([*spans, Span(place, place, VERB)])
     lemma, speech, roleset = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech", "roleset"))
     for name in (lemma, speech, roleset):
         if len(name.split()) > 1:
-            raise line_error(path, number, f'"{name}" of the predicate {place} holds a space; join it by a sign')
+            raise line_error(path, number, f'"{name}" of the predicate {place} contains a space; replace it')
     return Frame(place, lemma if lemma not in ("", "-") else default_lemma(words[place]), tuple(spans), speech, roleset)
 
 
 def default_lemma(word: str) -> str:
-    """What stands for the lemma of a predicate that has none: its word in small letters; "-" would mean no predicate."""
+    """The lemma of a predicate without one: its word in lower case. "-" would mean that there is no predicate."""
     return word.lower() if word != "-" else "_"
 
 
 def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
-    """The lines of a file in that format.
+    """The lines of a file in a format.
 
     Raises:
         InputError: an unknown format.
@@ -217,10 +219,10 @@ def sentence_to_json(sentence: RoleSentence) -> dict[str, Any]:
 def _propbank_lines(sentences: Iterable[RoleSentence]) -> Iterator[str]:
     for number, sentence in enumerate(sentences):
         rows = [row.split("\t") for row in props_lines([sentence])][:-1]
-        told = {frame.predicate: frame for frame in sentence.frames}
+        frames = {frame.predicate: frame for frame in sentence.frames}
         for place, (word, (lemma, *roles)) in enumerate(zip(sentence.words, rows, strict=True)):
-            frame = told.get(place)
+            frame = frames.get(place)
             speech = (frame.part_of_speech or "-") if frame else "-"
-            roleset = (frame.roleset or lemma) if frame else "-"  # a lemma alone: the sense is not known
+            roleset = (frame.roleset or lemma) if frame else "-"  # only a lemma: the sense is unknown
             yield "\t".join(["-", str(number), str(place), word, speech, "-", lemma, roleset, *roles])
         yield ""

@@ -1,4 +1,4 @@
-"""Subwords: byte pairs learnt from both languages together, so that any text has a way in and out."""
+"""Subword tokenization: byte-level BPE, trained on both languages together."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
 
 
 def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
-    """A tokeniser of at most `count` subwords; every text ends with `</s>`."""
+    """A tokenizer with at most `count` subwords; every text ends with `</s>`."""
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NFC()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = Decoders([ByteDecoder(), Strip(" ", 1, 0)])  # the space that is put before a text goes again
+    tokenizer.decoder = Decoders([ByteDecoder(), Strip(" ", 1, 0)])  # remove the space that is added before a text
     trainer = BpeTrainer(
         vocab_size=count,
         special_tokens=list(SPECIAL_TOKENS.values()),
@@ -37,20 +37,20 @@ def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
 
 
 def encode_subwords(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
-    """The numbers of each text, cut to `limit` (0: never) with its `</s>` kept, and how many texts were cut."""
-    tokenizer.encode_special_tokens = True  # a sign such as </s> in a text is text
-    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
+    """The token ids of each text, truncated to `limit` (0: never) before the `</s>`, and the number of truncated texts."""
+    tokenizer.encode_special_tokens = True  # special tokens such as </s> in a text are text
+    rows = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
     if not limit:
-        return found, 0
-    cut = [ids if len(ids) <= limit else [*ids[: limit - 1], END_ID] for ids in found]
-    return cut, sum(len(ids) > limit for ids in found)
+        return rows, 0
+    cut = [ids if len(ids) <= limit else [*ids[: limit - 1], END_ID] for ids in rows]
+    return cut, sum(len(ids) > limit for ids in rows)
 
 
 def subword_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each number stands for, as far as it can be read: a space before it is shown as such, half a letter as a sign."""
+    """The text of each token id, for display."""
     return [tokenizer.decode([number], skip_special_tokens=False).strip() or "\N{OPEN BOX}" for number in ids]
 
 
 def decode_subwords(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Texts from numbers, without the signs, on one line each."""
+    """Texts of token ids, without special tokens and line breaks."""
     return [" ".join(text.split()) for text in tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)]

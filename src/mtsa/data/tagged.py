@@ -1,8 +1,8 @@
 """Sentences with a tag for each word: columns (a word and its tag on each line), or JSON lines.
 
 Columns are separated by spaces or tabs, a blank line ends a sentence; the word is the first column and the tag the last one,
-or that of the number given; `-DOCSTART-` lines of CoNLL-2003 are passed over. JSON lines hold `words` and `tags`. Spans may be
-marked in IOB1, IOB2 (BIO) or IOBES; they become BIO.
+or that of the given number; `-DOCSTART-` lines of CoNLL-2003 are skipped. JSON lines contain `words` and `tags`. Spans may be
+in IOB1, IOB2 (BIO) or IOBES; they are converted to BIO.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    line: int  # where it begins in its file
+    line: int  # first line in its file
 
     @property
     def texts(self) -> tuple[str]:
@@ -47,31 +47,31 @@ class TaggedSentence:
 
 
 def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file; spans in BIO.
+    """All sentences of a file, with spans in BIO.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
     return to_bio(read_unconverted(path, layout))
 
 
 def read_unconverted(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file, with their tags as they stand in it.
+    """All sentences of a file, with unconverted tags.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    found = list(_stream_unconverted(path, layout))
-    if not found:
-        raise InputError(f"{path} holds no sentence")
-    return found
+    sentences = list(_stream_unconverted(path, layout))
+    if not sentences:
+        raise InputError(f"{path} contains no sentence")
+    return sentences
 
 
 def stream_tagged(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
-    """All sentences of a file one by one, spans in BIO; the file is read twice, for all tags decide whether they mark spans.
+    """All sentences of a file one by one, with spans in BIO. The file is read twice, because the conversion needs all tags.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
     spans = mark_spans({tag for sentence in _stream_unconverted(path, layout) for tag in sentence.tags})
     return (_sentence_to_bio(sentence) if spans else sentence for sentence in _stream_unconverted(path, layout))
@@ -82,7 +82,7 @@ def _stream_unconverted(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
 
 
 def tagged_format(path: Path, format: str) -> str:
-    """The format of a file: as named, or by its ending.
+    """The format of a file: as given, or inferred from its name.
 
     Raises:
         InputError: an unknown format.
@@ -90,12 +90,12 @@ def tagged_format(path: Path, format: str) -> str:
     if format == "auto":
         return "jsonl" if path.suffix.lower() in (".jsonl", ".ndjson") else "columns"
     if format not in FORMATS:
-        raise InputError(f'format "{format}" is none of tagged sentences; {nearest(format, FORMATS)}')
+        raise InputError(f'format "{format}" is not a format of tagged sentences; {nearest(format, FORMATS)}')
     return format
 
 
 def to_bio(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
-    """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
+    """Convert spans to BIO; tags that do not mark spans (such as parts of speech) do not change."""
     if not mark_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
     return [_sentence_to_bio(sentence) for sentence in sentences]
@@ -106,13 +106,13 @@ def _sentence_to_bio(one: TaggedSentence) -> TaggedSentence:
 
 
 def mark_spans(names: Iterable[str]) -> bool:
-    """Whether these tags are O and marks (B-, I-, E-, S-, ...) of labels, at least one of them."""
+    """Whether all tags are O or span tags (B-X, I-X, E-X, S-X, ...), with at least one span tag."""
     known = set(names) - {OUTSIDE}
     return bool(known) and all(_SPAN_TAG.fullmatch(tag) for tag in known)
 
 
 def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
-    """Tags that keep a file from being one of spans, where all but a few words have marks of spans."""
+    """Tags of a few words that are not span tags, in a file where the others are."""
     counts = Counter(tag for sentence in sentences for tag in sentence.tags)
     stray = [tag for tag in counts if tag != OUTSIDE and not _SPAN_TAG.fullmatch(tag)]
     marked = any(_SPAN_TAG.fullmatch(tag) for tag in counts if tag != OUTSIDE)
@@ -121,7 +121,7 @@ def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
 
 
 def _iob(tags: Iterable[str]) -> list[str]:
-    """S- and U- begin a span, E- and L- go on with one."""
+    """IOBES and BILOU tags as IOB: S- and U- begin a span, E- and L- continue one."""
     marks = {"S": "B", "U": "B", "E": "I", "L": "I"}
     return [marks.get(tag[0], tag[0]) + tag[1:] for tag in tags]
 
@@ -136,7 +136,9 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
                 continue
             if len(fields) < 2 or (column is not None and len(fields) < column):
                 raise line_error(
-                    path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences"
+                    path,
+                    number,
+                    f"{len(fields)} columns; a line must contain a word and its tag, or be blank between sentences",
                 )
             words.append(fields[0])
             tags.append(fields[-1 if column is None else column - 1])
@@ -145,11 +147,11 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
 
 
 def _column(path: Path, name: str) -> int | None:
-    """The number of the tag's column, from 1; None for the last one."""
+    """The number of the tag column, from 1; None for the last one."""
     if name == "label":
         return None
     if not re.fullmatch(r"[0-9]{1,3}", name) or int(name) < 2:
-        raise InputError(f'{path}: columns have no names; give --label-column a number from 2, not "{name}"')
+        raise InputError(f'{path}: columns have no names; --label-column must be a number from 2, not "{name}"')
     return int(name)
 
 
@@ -162,14 +164,14 @@ def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for number, value in json_objects(path, encoding):
         words, tags = (_list(value, key, path, number) for key in keys)
         if len(words) != len(tags):
-            raise line_error(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
+            raise line_error(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one tag")
         yield TaggedSentence(words, tags, number)
 
 
 def _list(value: dict[str, Any], key: str, path: Path, number: int) -> tuple[str, ...]:
-    found = value.get(key)
-    if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
+    items = value.get(key)
+    if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
         raise line_error(path, number, f'"{key}" must be a list of texts, none of them empty')
-    if any(len(item.split()) > 1 for item in found):
-        raise line_error(path, number, f'an entry of "{key}" holds a space; split it, or join it by a sign')
-    return tuple(item.strip() for item in found)
+    if any(len(item.split()) > 1 for item in items):
+        raise line_error(path, number, f'an entry of "{key}" contains a space; split or replace it')
+    return tuple(item.strip() for item in items)

@@ -1,4 +1,4 @@
-"""Sentences to be tagged, from any file that holds sentences: with answers in it or without."""
+"""Input sentences of taggers, from files with or without tags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = ("lines", "jsonl", "columns", *srl_formats.FORMATS)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Words, and the predicates that are given with them: (place, lemma); None where they are to be found."""
+    """Words, and the given predicates as (index, lemma); None if the model finds the predicates."""
 
     words: tuple[str, ...]
     predicates: tuple[tuple[int, str], ...] | None = None
@@ -33,19 +33,19 @@ class Sentence:
 def read_sentences(
     path: Path, layout: Layout, words: Callable[[str], tuple[str, ...]], *, roles: bool = False
 ) -> Iterator[Sentence]:
-    """The sentences of a file: JSON lines with `words` or `text`, columns with a word first, or a text on each line.
+    """The sentences of a file: JSON lines with `words` or `text`, columns with the word first, or one text per line.
 
     Args:
         path: the file.
-        layout: how to read it.
-        words: splits a text.
-        roles: whether .conll files are those of PropBank; the predicates in them are left aside.
+        layout: format of the file.
+        words: splits a text into words.
+        roles: whether .conll files are in the format of PropBank; their predicates are ignored.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
     if layout.format not in ("auto", *FORMATS):
-        raise InputError(f'format "{layout.format}" holds no sentences to tag; {nearest(layout.format, FORMATS)}')
+        raise InputError(f'format "{layout.format}" is not a format of sentences to tag; {nearest(layout.format, FORMATS)}')
     encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     with_roles = layout.format in ("props", "propbank") or (
@@ -62,14 +62,16 @@ def read_sentences(
             if words_of:
                 yield Sentence(words_of, None, block[0][0])
     elif layout.format == "auto" and suffix in (".csv", ".tsv", ".tab"):
-        raise InputError(f"{path}: a tagger reads no tables; give a text on each line (.txt), columns (.conll) or JSON lines")
+        raise InputError(
+            f"{path}: a tagger does not read tables; use one text per line (.txt), columns (.conll) or JSON lines"
+        )
     else:
         for number, text in lines(path, encoding):
             yield Sentence(words(text), None, number)
 
 
 def read_with_predicates(path: Path, format: str, encoding: str = "auto") -> Iterator[Sentence]:
-    """The sentences of a file with semantic roles, and the predicates in it."""
+    """The sentences of a file with semantic roles, with its predicates."""
     for sentence in read_roles(path, words=words_path(path, format), format=format, encoding=encoding):
         given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
         yield Sentence(sentence.words, given, sentence.line)
@@ -84,5 +86,5 @@ def _json(path: Path, layout: Layout, encoding: str, words: Callable[[str], tupl
             yield Sentence(words(given), None, number)
         else:
             raise line_error(
-                path, number, f'it needs "words", a list of words without spaces, or a text in "{layout.text_column}"'
+                path, number, f'expected "words", a list of words without spaces, or a text in "{layout.text_column}"'
             )

@@ -1,4 +1,4 @@
-"""What was found in a file of sentences."""
+"""The report of `mtsa data check` about a file of sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class ValidationReport(Protocol):
-    """What `mtsa data check` prints."""
+    """The interface of reports that `mtsa data check` prints."""
 
     errors: list[str]  # the file cannot be used until they are fixed
 
@@ -20,7 +20,7 @@ class ValidationReport(Protocol):
 
 @dataclass
 class SentenceReport:
-    """What is in a file, what is odd about it, and what makes it useless."""
+    """Statistics, warnings and errors of a file."""
 
     path: Path
     format: str
@@ -33,23 +33,23 @@ class SentenceReport:
         """The report as text."""
         count = "" if self.errors else f", {self.sentences:,} sentences"
         out = [f"{self.path}: {self.format}{count}", *self.summary]
-        out += [f"odd: {remark}" for remark in self.warnings]
-        out += [f"wrong: {remark}" for remark in self.errors]
-        return [*out, "this file cannot be used as it is" if self.errors else "nothing is wrong with this file"]
+        out += [f"warning: {message}" for message in self.warnings]
+        out += [f"error: {message}" for message in self.errors]
+        return [*out, "this file cannot be used until the errors are fixed" if self.errors else "no errors found"]
 
     def warn_duplicates(self, texts: Sequence[tuple[str, int]]) -> None:
-        """Tell which texts, each with its line, stand there more than once."""
+        """Add a warning about texts, given with their lines, that occur more than once."""
         first: dict[str, int] = {}
-        twice = [line for text, line in texts if first.setdefault(text, line) != line]
-        if twice:
-            self.warnings.append(f"{len(twice):,} sentences that were there before: line {first_few(twice)}")
+        duplicates = [line for text, line in texts if first.setdefault(text, line) != line]
+        if duplicates:
+            self.warnings.append(f"{len(duplicates):,} duplicate sentences: line {first_few(duplicates)}")
 
 
 def lengths_line(lengths: Sequence[int], of: str = "a sentence") -> str:
-    """How many words sentences have."""
+    """Median and maximum of the number of words."""
     return f"words in {of}: median {statistics.median(lengths):g}, longest {max(lengths):,}"
 
 
-def first_few(found: Sequence[object]) -> str:
-    """The first few of many."""
-    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
+def first_few(items: Sequence[object]) -> str:
+    """The first five items as text."""
+    return ", ".join(map(str, items[:5])) + (", ..." if len(items) > 5 else "")

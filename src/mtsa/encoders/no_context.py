@@ -1,4 +1,4 @@
-"""No context at all: the floor that every other encoder is measured from."""
+"""The encoder without context, a lower bound for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .registry import register
 
 @register("embedding")
 class EmbeddingEncoder(Encoder):
-    """The word vectors themselves: no token sees another."""
+    """The word vectors themselves, without context."""
 
     def __init__(self, in_dim: int) -> None:
         super().__init__(in_dim, in_dim)

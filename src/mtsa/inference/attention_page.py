@@ -1,4 +1,4 @@
-"""What a model looked at, as a page of its own: one HTML file, nothing from outside, every head and every feature."""
+"""Attention maps as a self-contained HTML page with every head and feature."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def write_page(maps: Sequence[AttentionMaps], path: Path) -> None:
 
 
 def render_page(maps: Sequence[AttentionMaps]) -> str:
-    """The page as text; what the model read and said stands in it as data, never as markup."""
+    """The page as text; inputs and predictions are embedded as escaped JSON."""
     data = json.dumps({"sentences": [maps_to_json(one, features=True) for one in maps]}, ensure_ascii=False)
     safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return insert_assets(_asset("look.html")).replace("__DATA__", safe)
 
 
 def insert_assets(frame: str) -> str:
-    """A page with the style and the script of the maps put into it."""
+    """A page with the style and the script of the maps inserted."""
     return frame.replace("/*__MAPS_STYLE__*/", _asset("maps.css")).replace("/*__MAPS_SCRIPT__*/", _asset("maps.js"))
 
 

@@ -1,4 +1,4 @@
-"""A look as numbers: all of them as plain values, or the strongest pairs of words."""
+"""Attention maps as plain values, and the pairs of words with the largest weights."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .attention_maps import AttentionMaps
 
 
 def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
-    """A look as plain values.
+    """Attention maps as plain values.
 
     Args:
-        one: the look.
-        features: whether source2token and pooling weights come for every feature, or as their mean.
-        digits: that count, of each weight; 0: all.
+        one: the maps of one sentence.
+        features: whether source2token and pooling weights are given for every feature, or as their mean.
+        digits: significant digits of each weight; 0: all.
     """
     layers = []
     for layer in one.layers:
@@ -28,8 +28,8 @@ def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0)
             }
         )
     pooling = None if one.pooling is None else _rounded(one.pooling if features else one.pooling.mean(-1), digits)
-    asked = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
-    return {"words": one.words, "answer": one.answer, **asked, "layers": layers, "pooling": pooling}
+    predicates = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
+    return {"words": one.words, "answer": one.answer, **predicates, "layers": layers, "pooling": pooling}
 
 
 def _rounded(weights: Tensor, digits: int) -> list[Any]:
@@ -41,23 +41,23 @@ def _rounded(weights: Tensor, digits: int) -> list[Any]:
 
 
 def relative_weights(weights: Tensor) -> Tensor:
-    """Weights against the even share of those in their row that are not 0."""
+    """Weights relative to a uniform distribution over the nonzero weights of their row."""
     return weights * (weights > 0).sum(-1, keepdim=True)
 
 
 def strongest_pairs(
     one: AttentionMaps, count: int, *, layer: int = -1, feature: int | None = None
 ) -> list[tuple[float, str, str, str]]:
-    """The pairs with the largest weights against the even share of their row: (times, head, word, what it looks at)."""
+    """The pairs with the largest relative weights: (relative weight, head, query word, key word)."""
     found = one.layers[layer]
     relative = relative_weights(found.pairs(feature))
-    alone = (found.token2token > 0).sum(-1) < 2  # a word with one choice says nothing
+    alone = (found.token2token > 0).sum(-1) < 2  # rows with a single key are not informative
     relative = relative.masked_fill(alone[..., None], 0.0)
     values, places = relative.flatten().topk(min(count, relative.numel()))
     size = len(one.words)
-    told = []
+    pairs = []
     for value, place in zip(values.tolist(), places.tolist(), strict=True):
         if value > 0:
             head, query, key = place // (size * size), place // size % size, place % size
-            told.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
-    return told
+            pairs.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
+    return pairs

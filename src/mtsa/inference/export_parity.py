@@ -1,4 +1,4 @@
-"""Does an exported model say what the model says? Random rows of several lengths, opposed gaps, and real texts, timed.
+"""Comparison of an exported model with the original: random inputs of several lengths, underflow, and real texts with timing.
 
 Letters: B batch, N tokens.
 """
@@ -32,7 +32,7 @@ Graph = Callable[..., Sequence[Any]]
 
 
 def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
-    """An exported graph, ready to be asked."""
+    """Load an exported graph."""
     path = folder / (file or FILES[form])
     if form == "torch":
         module = torch.export.load(path).module()
@@ -53,8 +53,8 @@ def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int 
     Args:
         parts: the model.
         graph: its export.
-        words: kinds of words, from which rows are drawn.
-        longest: what the model can read; 0: anything.
+        words: size of the vocabulary from which inputs are drawn.
+        longest: maximum input length of the model; 0: no limit.
     """
     rows = []
     generator = torch.Generator().manual_seed(0)
@@ -87,7 +87,7 @@ def _max_difference(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], re
     for one, other in zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True):
         found = torch.from_numpy(np.asarray(other))
         if one.dim() == 3 or (one.dim() == 2 and one.shape == real.shape and one.shape[1] > 1 and len(arrays) == 3):
-            one, found = one[real.bool()], found[real.bool()]  # what is said of padding is nobody's business
+            one, found = one[real.bool()], found[real.bool()]  # outputs at padded positions are arbitrary
         largest = max(largest, float((one - found).abs().max()))
     return largest
 
@@ -102,7 +102,7 @@ class _Attention(nn.Module):
 def check_underflow(form: str, folder: Path) -> dict[str, float]:
     """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
 
-    One key has a source score of 120 and a token score of -240, the others 0 and 0. The figures are the largest differences
+    One key has a source score of 120 and a token score of -240, the others 0 and 0. The values are the largest differences
     from the definition in double precision, of the export and of this package.
     """
     generator = torch.Generator().manual_seed(0)
@@ -178,28 +178,28 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
 
 
 def report_header(predictor: Predictor, form: str) -> dict[str, Any]:
-    """What was exported, and where it was measured."""
+    """Model, versions and machine of the report."""
     recipe = predictor.run.recipe
     return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
 
 
 def report_lines(report: dict[str, Any]) -> list[str]:
-    """What the report says."""
-    told = ["length  largest difference"]
-    told += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
+    """The report as text."""
+    lines = ["length  largest difference"]
+    lines += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
     gaps = report["opposed gaps"]
-    told.append(
+    lines.append(
         f"attention by itself where its factors underflow (opposed gaps): {gaps['export']:.1e} from the definition "
         f"(this package: {gaps['package']:.1e})"
     )
     for name in ("texts", "int8"):
         if name in report:
-            told += _text_lines(report[name], "" if name == "texts" else "int8: ")
+            lines += _text_lines(report[name], "" if name == "texts" else "int8: ")
     if "int8 lengths" in report:
-        told.append(f"int8: largest difference at these lengths {max(row['apart'] for row in report['int8 lengths']):.1e}")
+        lines.append(f"int8: largest difference at these lengths {max(row['apart'] for row in report['int8 lengths']):.1e}")
     if "bytes" in report:
-        told.append(", ".join(f"{name}: {size / 1e6:.1f} MB" for name, size in report["bytes"].items()))
-    return told
+        lines.append(", ".join(f"{name}: {size / 1e6:.1f} MB" for name, size in report["bytes"].items()))
+    return lines
 
 
 def _text_lines(found: dict[str, Any], before: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A model as one graph, from word numbers to probabilities, that runs without this package.
+"""Export of a model as one graph, from token ids to probabilities, that runs without this package.
 
 Letters: B batch, N tokens, C classes, T tags.
 """
@@ -106,13 +106,13 @@ class ExportSpec:
 
 @contextlib.contextmanager
 def atomic_directory(folder: Path) -> Iterator[Path]:
-    """A folder beside `folder` to write to; it takes its name when the block ends without an error, and is gone otherwise.
+    """A temporary folder that is renamed to `folder` if the block ends without an error, and deleted otherwise.
 
     Raises:
-        InputError: a folder that is there and not empty, or cannot be made.
+        InputError: the folder is not empty, or cannot be created.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already; name another with --out")
+        raise InputError(f"{folder} already exists; name another with --out")
     named, folder = folder, folder.resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -130,13 +130,13 @@ def atomic_directory(folder: Path) -> Iterator[Path]:
 
 
 def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> None:
-    """Write an export: the graph, the tokeniser, what the labels are called, and a script that runs it.
+    """Write an export: the graph, the tokenizer, the labels, and a script that runs it.
 
     Args:
         parts: what is exported.
-        predictor: the opened run it is of.
+        predictor: the opened run.
         form: onnx or torch.
-        folder: where to.
+        folder: target folder.
     """
     program = trace(parts)
     if form == "onnx":
@@ -175,7 +175,7 @@ def trace(parts: ExportSpec) -> ExportedProgram:
 
 @contextlib.contextmanager
 def silence_exporters() -> Iterator[None]:
-    """The exporters say what they do, to whoever listens; what matters they raise."""
+    """Suppress log messages, warnings and output of the exporters."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -199,7 +199,7 @@ def quantize(folder: Path) -> Path:
     del graph.graph.value_info[:]  # shapes that the quantizer transposes weights against
     root = logging.getLogger()
     level = root.level
-    root.setLevel(logging.ERROR)  # it advises steps that change nothing here
+    root.setLevel(logging.ERROR)  # it recommends steps that have no effect here
     try:
         with silence_exporters():
             quantize_dynamic(graph, path, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"])

@@ -1,6 +1,6 @@
-"""Heat maps of what a model looked at, in the paper's layout: a sentence in a row, heads and source2token side by side.
+"""Heat maps of attention weights, in the layout of the paper: heads and source2token of a sentence side by side.
 
-Columns are the words that are looked at (keys, the dependents), rows the words that look (queries, the governors).
+Rows are queries (governors), columns are keys (dependents).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LINE = 15  # of these, words in a line of the list
 def draw_heat_maps(
     maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None
 ) -> str:
-    """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
+    """Draw one row per sentence: at most `most` heads of a layer, the source2token weights, and the pooling as bars.
 
-    With a feature, the weights of a head are those of that feature alone. Returns the characters that no font here has.
+    With `feature`, the weights of a head are those of that feature. Returns the characters that no installed font has.
 
-    A cell of a head shows a weight against the even share of its row: 1 where a word maps at all words it may look at alike.
+    A cell shows a weight relative to a uniform distribution over the allowed keys, which is 1.
 
     Raises:
-        InputError: an ending that cannot be drawn, or a layer or feature that is not there.
+        InputError: an unsupported file type, or a layer or feature that does not exist.
     """
     import matplotlib
 
@@ -42,10 +42,10 @@ def draw_heat_maps(
     from matplotlib import pyplot
 
     if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html for a page")
+        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html")
     count = len(maps[0].layers)
     if not -count <= layer < count:
-        raise InputError(f"layer {layer + 1} is not there; the model has {count}")
+        raise InputError(f"layer {layer + 1} does not exist; the model has {count}")
     check_feature(maps[0].layers[layer], feature)
     heads = shown_heads(maps[0].layers[layer].heads, most)
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in maps]
@@ -68,7 +68,7 @@ def draw_heat_maps(
 
 
 def shown_heads(masks: Sequence[str], most: int) -> list[int]:
-    """Which heads are shown where not all fit: the first of each mask in turn."""
+    """The heads to show if there are more than `most`: the first of each mask in turn."""
     groups: dict[str, list[int]] = {}
     for number, mask in enumerate(masks):
         groups.setdefault(mask, []).append(number)
@@ -84,11 +84,11 @@ def check_feature(layer: LayerMaps, feature: int | None) -> None:
     """Refuse a feature that a head does not have.
 
     Raises:
-        InputError: it is not there.
+        InputError: it does not exist.
     """
     count = layer.source2token.shape[-1]
     if feature is not None and not 0 <= feature < count:
-        raise InputError(f"feature {feature + 1} is not there; a head of this layer has {count}")
+        raise InputError(f"feature {feature + 1} does not exist; a head of this layer has {count}")
 
 
 def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
@@ -109,9 +109,9 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
         axes.set_title(f"head {head + 1}: {found.heads[head]}{told}", fontsize=9)
         if column == 0:
             axes.set_ylabel("this word ...", fontsize=8)
-        axes.set_xlabel("... maps at", fontsize=8)
+        axes.set_xlabel("... attends to", fontsize=8)
         drawn.append(axes)
-    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("relative to uniform", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
     axes = figure.add_subplot(grid[0, len(heads)])
     image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
@@ -126,7 +126,7 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
 
 
 def _title(one: AttentionMaps, layer: int) -> str:
-    """What the model said, which layer it is, and, where the axes have numbers, the words to them."""
+    """The prediction, the layer, and the words if the axes have numbers."""
     count = len(one.layers)
     which = "" if count == 1 else f"layer {layer % count + 1} of {count}"
     answer = one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}..."
@@ -149,13 +149,13 @@ def _name_columns(axes: Any, words: list[str], letters: float) -> None:
 
 
 def _name(set_ticks: Any, names: list[str], letters: float, **how: Any) -> None:
-    """Write names at the places that have one."""
+    """Set the tick labels that are not empty."""
     places = [place for place, name in enumerate(names) if name]
     set_ticks(places, [names[place] for place in places], fontsize=letters, parse_math=False, **how)
 
 
 def _names(words: list[str]) -> list[str]:
-    """Words to write at the axes: long ones shortened; numbers where there are too many."""
+    """Tick labels: shortened words, or numbers if there are too many."""
     if len(words) > _WIDEST:
         return [str(place + 1) if place % 5 == 4 else "" for place in range(len(words))]
     return [word if len(word) <= 14 else f"{word[:13]}\N{HORIZONTAL ELLIPSIS}" for word in words]

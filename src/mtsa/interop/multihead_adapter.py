@@ -1,4 +1,4 @@
-"""A layer with the interface of `nn.MultiheadAttention`."""
+"""An adapter with the interface of `nn.MultiheadAttention`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AsMultiheadAttention(nn.Module):
     where True (or -inf) marks padding.
     """
 
-    in_proj_bias, _qkv_same_embed_dim = None, False  # so that nn.TransformerEncoderLayer takes no fast path of its own
+    in_proj_bias, _qkv_same_embed_dim = None, False  # disables the fast path of nn.TransformerEncoderLayer
 
     def __init__(self, layer: MultiMaskAttention, *, batch_first: bool = True) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class AsMultiheadAttention(nn.Module):
         """(output [B, N, E], token2token weights [B, N, M] or [B, H, N, M], or None); without batch_first [N, B, E].
 
         Raises:
-            ValueError: key and value differ, a mask that the layer does not have, or weights that are not available.
+            ValueError: key and value differ, the mask is not that of the layer, or weights are not available.
         """
         if query.dim() != 3:
             raise ValueError(f"query has shape {tuple(query.shape)}; it must have three axes, so add a batch axis")
@@ -62,15 +62,15 @@ class AsMultiheadAttention(nn.Module):
         if context or (layer.training and (layer.dense_dropout > 0 or layer.attention_dropout > 0)):
             raise ValueError("weights are not available for another sequence or with dropout; pass need_weights=False")
         real = None if key_padding_mask is None else from_key_padding_mask(key_padding_mask)
-        found = layer.explain(query, real)
-        weights = found.token2token.mean(1) if average_attn_weights else found.token2token
-        return self._batch_first(found.output), weights
+        explanation = layer.explain(query, real)
+        weights = explanation.token2token.mean(1) if average_attn_weights else explanation.token2token
+        return self._batch_first(explanation.output), weights
 
     def _batch_first(self, x: Tensor) -> Tensor:
         return x if self.batch_first else x.transpose(0, 1)
 
     def _has(self, attn_mask: Tensor) -> bool:
-        """Whether every head of the layer has just this mask, where True (or -inf) forbids."""
+        """Whether every head of the layer has exactly this mask, where True (or -inf) forbids."""
         if attn_mask.dim() != 2:
             return False
         forbidden = attn_mask if attn_mask.dtype == torch.bool else attn_mask == -torch.inf

@@ -1,9 +1,9 @@
-"""Figures of semantic role labelling, by the rules of the official CoNLL-2005 evaluation.
+"""Metrics of semantic role labelling, by the rules of the official CoNLL-2005 evaluation.
 
-An argument is right when its label and the first and last word of all its pieces are; the verb itself is not counted. Frames
-pair by the place of their predicate; where a predicate is missing, or has another lemma, all its arguments are missed and what
-was answered there does not count; a predicate too many is passed over. A frame is complete when its arguments are those that
-are there, so a missing predicate without arguments is.
+An argument is correct if its label and the boundaries of all its pieces are; the verb is not counted. Frames are matched by
+the index of their predicate. If a predicate is missing, or has another lemma, all its arguments are missed and the predicted
+ones are not counted; additional predicates are ignored. A frame is complete if its arguments are exactly the true ones, so a
+missing predicate without arguments is complete.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from .counts import Counts, label_table
 
 @dataclass
 class RoleScore:
-    """All figures: the whole, each label, and how many frames are right from end to end."""
+    """All metrics: in total, by label, and the number of complete frames."""
 
     total: Counts = field(default_factory=Counts)
     labels: dict[str, Counts] = field(default_factory=dict)
     frames: int = 0
     perfect: int = 0
-    predicates: Counts | None = None  # how well they were found, where somebody looked for them
-    verbs: RoleScore | None = None  # the same figures of verbs alone, where the file tells parts of speech
+    predicates: Counts | None = None  # of the predicate finder
+    verbs: RoleScore | None = None  # the same metrics for verbs, if the file contains parts of speech
 
     @property
     def complete(self) -> float:
-        """The part of the frames without any mistake."""
+        """The share of complete frames."""
         return self.perfect / self.frames if self.frames else 0.0
 
     def add(self, gold: Frame | None, answer: Frame | None) -> None:
-        """Count one predicate: what is there, and what was answered."""
+        """Count one predicate: the true frame and the predicted one."""
         truth, found = _argument_counts(gold), _argument_counts(answer)
         for key in truth | found:
             for counts in (self.total, self.labels.setdefault(key[0], Counts())):
@@ -50,12 +50,12 @@ class RoleScore:
         return self.frames
 
     def curve(self) -> dict[str, float]:
-        """The figures to follow in training; `score` decides the best model."""
+        """The metrics to follow in training; `score` selects the best model."""
         found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
         return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **found}
 
     def line(self) -> str:
-        """The main figures in one line."""
+        """The main metrics in one line."""
         total = self.total
         finding = "" if self.predicates is None else f"; finding predicates: F1 {self.predicates.f1:.3f}"
         return (
@@ -64,7 +64,7 @@ class RoleScore:
         )
 
     def table(self) -> str:
-        """The main figures, and those of each label."""
+        """The main metrics, and those of each label."""
         return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
@@ -86,14 +86,14 @@ class RoleScore:
 
 
 def _argument_counts(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int, int], ...]]]:
-    """The arguments of a frame, the verb left out."""
+    """The arguments of a frame without the verb."""
     if frame is None:
         return Counter()
     return Counter((found.label, found.pieces) for found in arguments(frame.spans) if found.label != VERB)
 
 
 def score_roles(gold: Sequence[RoleSentence], answers: Sequence[RoleSentence]) -> RoleScore:
-    """Compare sentences one by one; they must be the same sentences."""
+    """Score predicted frames; both arguments must contain the same sentences."""
     score = RoleScore()
     for truth, answer in zip(gold, answers, strict=True):
         own, other = ({frame.predicate: frame for frame in sentence.frames} for sentence in (truth, answer))

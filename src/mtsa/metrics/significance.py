@@ -1,4 +1,4 @@
-"""Whether a difference is more than chance: Welch's t-test over runs, and paired resampling of sentences."""
+"""Significance tests: Welch's t-test over runs, and the paired bootstrap over sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 
 def t_test(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """The chance (two-sided p) of such a difference of means among runs that are alike; None with fewer than two runs."""
+    """Two-sided p-value of Welch's t-test for the difference of means; None with fewer than two runs."""
     from scipy.stats import ttest_ind
 
     if min(len(ours), len(theirs)) < 2:
@@ -25,14 +25,14 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 0,
 ) -> float:
-    """The part of samples of the test sentences in which ours, in the mean of its runs, is not better; never quite 0.
+    """The share of bootstrap samples in which ours, averaged over its runs, is not better; always above 0.
 
     Args:
-        ours: of each run, what the figure is made of, for each sentence.
+        ours: for each run, the counts of each sentence from which the metric is computed.
         theirs: the same sentences of as many runs of the other system.
-        figure: from such rows to a number; higher is better.
-        samples: how many.
-        seed: of their drawing.
+        figure: computes the metric from such counts; higher is better.
+        samples: number of samples.
+        seed: seed of the sampling.
     """
     assert len({len(run) for run in (*ours, *theirs)}) == 1
     rng = random.Random(seed)

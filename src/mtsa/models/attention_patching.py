@@ -1,7 +1,7 @@
-"""Tensorized attention inside other people's models: the encoder self-attention of a `transformers` model, swapped in place.
+"""Replacement of the encoder self-attention of `transformers` models by tensorized attention, in place.
 
-A swapped model is of a class of its own (`MtsaBertModel` for `BertModel`), with a configuration of its own (`mtsa_bert`) that
-holds how it was swapped: it saves and loads as any other after `import mtsa.hub`, and does not load without.
+A patched model gets its own class (`MtsaBertModel` for `BertModel`) and its own configuration (`mtsa_bert`), which stores the
+options. It can be saved, and loaded after `import mtsa.hub`; without that import it does not load.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from mtsa.errors import InputError
 from .patched_attention import PatchedAttention, PatchOptions, SourceScores
 
 M = TypeVar("M")
-_BLOCKED_ACTIVATION = "mtsa_swapped"  # no activation of this name exists, so that the plain classes refuse a swapped folder
-_ACTIVATION_KEY = "plain_activation"  # where the real one is kept
+_BLOCKED_ACTIVATION = "mtsa_swapped"  # not an activation: the original classes fail to load a patched model
+_ACTIVATION_KEY = "plain_activation"  # key of the real activation
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """How a kind of model names the parts of its attention."""
+    """The names of the attention parts in one model architecture."""
 
-    kind: str  # model_type of its configuration
-    module: str  # of transformers.models
-    config: str  # class of its configuration
-    attention: str  # class of its attention
-    maps: tuple[str, str, str]  # q, k, v
-    output: str  # the output map; empty where another module has it
-    inside: str  # part of the names of encoder layers; empty where all layers are
+    model_type: str
+    module: str  # in transformers.models
+    config: str  # configuration class
+    attention: str  # attention class
+    projections: tuple[str, str, str]  # q, k, v
+    output: str  # output projection; empty if it is in another module
+    inside: str  # part of the names of encoder layers; empty if all layers are encoder layers
     heads: str  # attribute with the number of heads
-    activation: str  # what the configuration calls the activation of its feed-forward parts
+    activation: str  # configuration key of the feed-forward activation
 
     def attention_class(self) -> type[nn.Module]:
-        """Its attention."""
-        found: type[nn.Module] = getattr(importlib.import_module(f"transformers.models.{self.module}"), self.attention)
-        return found
+        """The attention class."""
+        attention: type[nn.Module] = getattr(importlib.import_module(f"transformers.models.{self.module}"), self.attention)
+        return attention
 
 
 _BERT = (("query", "key", "value"), "", "", "num_attention_heads", "hidden_act")
 _BART = (("q_proj", "k_proj", "v_proj"), "out_proj", "encoder.layers.", "num_heads", "activation_function")
 
 ARCHITECTURES: dict[str, Architecture] = {
-    entry.kind: entry
+    entry.model_type: entry
     for entry in (
         Architecture("bert", "bert.modeling_bert", "BertConfig", "BertSelfAttention", *_BERT),
         Architecture("roberta", "roberta.modeling_roberta", "RobertaConfig", "RobertaSelfAttention", *_BERT),
@@ -66,111 +66,109 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def patch_attention(model: M, **values: Any) -> M:
-    """`mtsa.interop.replace_self_attention`; the options are those of `Swap`.
+    """Implementation of `mtsa.interop.replace_self_attention`; `values` are the fields of `PatchOptions`.
 
     Raises:
-        InputError (a ValueError): a model that is not supported, or is swapped already.
-        ValueError, TypeError: an option that does not work.
+        InputError (a ValueError): the model is not supported, or its attention is already replaced.
+        ValueError, TypeError: invalid options.
     """
     options = PatchOptions(**values)
     config = getattr(model, "config", None)
-    kind = getattr(config, "model_type", type(model).__name__)
+    model_type = getattr(config, "model_type", type(model).__name__)
     if isinstance(config, PatchedConfig):
-        raise InputError(f"{type(model).__name__} is swapped already")
-    if kind not in ARCHITECTURES or not isinstance(model, PreTrainedModel):
-        raise InputError(f'the attention of "{kind}" cannot be swapped; supported are {", ".join(ARCHITECTURES)}')
-    if getattr(config, "is_decoder", False) and kind in ("bert", "roberta"):
-        raise InputError(f"this {kind} is a decoder; the self-attention of encoders can be swapped")
+        raise InputError(f"the self-attention of {type(model).__name__} is already replaced")
+    if model_type not in ARCHITECTURES or not isinstance(model, PreTrainedModel):
+        raise InputError(f'the self-attention of "{model_type}" cannot be replaced; supported: {", ".join(ARCHITECTURES)}')
+    if getattr(config, "is_decoder", False) and model_type in ("bert", "roberta"):
+        raise InputError(f"this {model_type} is a decoder; only the self-attention of encoders can be replaced")
     base: type[PreTrainedModel] = type(model)
-    _patch_modules(model, ARCHITECTURES[kind], options)
-    copies: dict[int, PretrainedConfig] = {}  # other models may share the configuration: it is copied before it is changed
+    _patch_modules(model, ARCHITECTURES[model_type], options)
+    copies: dict[int, PretrainedConfig] = {}  # other models may share the configuration, so it is copied
     for part in model.modules():
-        own = getattr(part, "config", None)
-        if isinstance(own, PretrainedConfig) and own.model_type == kind:
-            if id(own) not in copies:
-                made: Any = copy.deepcopy(own)
-                made.__class__, made.mtsa = patched_config_class(kind), options.as_json()
-                copies[id(own)] = made
-            part.config = copies[id(own)]  # type: ignore[assignment]
-    built = patched_model_class(base)  # type: ignore[arg-type]
-    _register_class(built, model.config)
-    model.__class__ = built
+        part_config = getattr(part, "config", None)
+        if isinstance(part_config, PretrainedConfig) and part_config.model_type == model_type:
+            if id(part_config) not in copies:
+                patched: Any = copy.deepcopy(part_config)
+                patched.__class__, patched.mtsa = patched_config_class(model_type), options.as_json()
+                copies[id(part_config)] = patched
+            part.config = copies[id(part_config)]  # type: ignore[assignment]
+    model_class = patched_model_class(base)  # type: ignore[arg-type]
+    _register_class(model_class, model.config)
+    model.__class__ = model_class
     return model
 
 
-def _register_class(built: type[Any], config: Any) -> None:
-    """Make one model of a class without memory: `transformers` notes what a class can record when a model of it is made."""
+def _register_class(model_class: type[Any], config: Any) -> None:
+    """Create one model on the meta device: `transformers` registers the recordable outputs of a class on construction."""
     with torch.device("meta"):
-        built(config)
+        model_class(config)
 
 
 class PatchedConfig:
-    """What the configurations of swapped models share: `mtsa`, the options of the swap."""
+    """Mixin of the configurations of patched models. `mtsa` contains the fields of `PatchOptions`."""
 
     mtsa: dict[str, Any]
 
     plain_type: str
 
     def to_dict(self) -> dict[str, Any]:
-        """All values; an activation that does not exist keeps the plain classes from loading a swapped model by halves."""
+        """All values, with an invalid activation so that the original classes fail instead of ignoring the new weights."""
         values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
         name = ARCHITECTURES[self.plain_type].activation
         return {**values, name: _BLOCKED_ACTIVATION, _ACTIVATION_KEY: values[name]}
 
 
 class PatchedModel(nn.Module):
-    """What the classes of swapped models share: they swap what they are made of."""
+    """Mixin of the classes of patched models, which replace their attention on construction."""
 
     def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
         _patch_modules(self, ARCHITECTURES[config.plain_type], PatchOptions(**config.mtsa))
 
     def initialize_weights(self) -> None:
-        """What no file brought begins as the swap says; the models inside a model would not know."""
+        """Initialize the source2token scores that no checkpoint contains; nested models do not do so themselves."""
         super().initialize_weights()  # type: ignore[misc]
         for module in self.modules():
             if isinstance(module, SourceScores):
-                module.start()
+                module.init_parameters()
 
 
 @functools.cache
-def patched_config_class(kind: str) -> type[PretrainedConfig]:
-    """The configuration of swapped models of a kind."""
+def patched_config_class(model_type: str) -> type[PretrainedConfig]:
+    """The configuration class of patched models of a model type."""
     import transformers
 
-    base = getattr(transformers, ARCHITECTURES[kind].config)
+    base = getattr(transformers, ARCHITECTURES[model_type].config)
 
-    def start(self: Any, mtsa: dict[str, Any] | None = None, **values: Any) -> None:
-        kept = values.pop(_ACTIVATION_KEY, None)
-        if values.get(ARCHITECTURES[kind].activation) == _BLOCKED_ACTIVATION:
-            values[ARCHITECTURES[kind].activation] = kept
+    def init(self: Any, mtsa: dict[str, Any] | None = None, **values: Any) -> None:
+        activation = values.pop(_ACTIVATION_KEY, None)
+        if values.get(ARCHITECTURES[model_type].activation) == _BLOCKED_ACTIVATION:
+            values[ARCHITECTURES[model_type].activation] = activation
         base.__init__(self, **values)
         self.mtsa = PatchOptions(**(mtsa or {})).as_json()
 
-    members = {"__init__": start, "model_type": f"mtsa_{kind}", "plain_type": kind, "__module__": __name__}
+    members = {"__init__": init, "model_type": f"mtsa_{model_type}", "plain_type": model_type, "__module__": __name__}
     return type(f"Mtsa{base.__name__}", (PatchedConfig, base), members)
 
 
 @functools.cache
 def patched_model_class(base: type[PreTrainedModel]) -> type[Any]:
-    """The class of swapped models of a class."""
-    kind = base.config_class.model_type  # type: ignore[union-attr]
-    return type(
-        f"Mtsa{base.__name__}", (PatchedModel, base), {"config_class": patched_config_class(kind), "__module__": __name__}
-    )
+    """The patched subclass of a model class."""
+    config = patched_config_class(base.config_class.model_type)  # type: ignore[union-attr]
+    return type(f"Mtsa{base.__name__}", (PatchedModel, base), {"config_class": config, "__module__": __name__})
 
 
 @functools.cache
-def _patched_attention_class(kind: str) -> type[nn.Module]:
-    """The attention of a kind, tensorized."""
-    entry = ARCHITECTURES[kind]
+def _patched_attention_class(model_type: str) -> type[nn.Module]:
+    """The tensorized subclass of the attention class of a model type."""
+    entry = ARCHITECTURES[model_type]
     base = entry.attention_class()
 
     def forward(
         self: Any, hidden_states: Tensor, *unused: Any, attention_mask: Tensor | None = None, **others: Any
     ) -> tuple[Tensor, Tensor | None]:
         if others.get("past_key_values") is not None or others.get("key_value_states") is not None:
-            raise ValueError("a swapped attention reads one sequence, without a cache")
+            raise ValueError("replaced self-attention supports neither a cache nor cross-attention")
         mask = attention_mask if attention_mask is not None else next((one for one in unused if isinstance(one, Tensor)), None)
         q, k, v = self.project(hidden_states)
         dropout = self.dropout.p if isinstance(self.dropout, nn.Dropout) else self.dropout
@@ -179,7 +177,7 @@ def _patched_attention_class(kind: str) -> type[nn.Module]:
 
     def project(self: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shape = (*x.shape[:-1], getattr(self, entry.heads), -1)
-        q, k, v = (getattr(self, name)(x).view(shape).transpose(1, 2) for name in entry.maps)
+        q, k, v = (getattr(self, name)(x).view(shape).transpose(1, 2) for name in entry.projections)
         return q, k, v
 
     members = {"forward": forward, "project": project, "__module__": __name__}
@@ -187,23 +185,23 @@ def _patched_attention_class(kind: str) -> type[nn.Module]:
 
 
 def _patch_modules(model: nn.Module, entry: Architecture, options: PatchOptions) -> None:
-    """Give every self-attention of the encoder its scores and its new class.
+    """Add source2token scores to every encoder self-attention and change its class.
 
     Raises:
-        InputError: there is none.
+        InputError: the model has no encoder self-attention.
     """
-    found = list(_encoder_attention(model, entry))
-    if not found:
+    modules = list(_encoder_attention(model, entry))
+    if not modules:
         raise InputError(
-            f"{type(model).__name__} has no encoder self-attention to swap; hand over the whole model, not a part of it"
+            f"{type(model).__name__} has no encoder self-attention to replace; pass the whole model, not a part of it"
         )
-    for module in found:
-        heads, first = getattr(module, entry.heads), getattr(module, entry.maps[0])
-        options.rules(heads)  # before anything is changed
+    for module in modules:
+        heads, first = getattr(module, entry.heads), getattr(module, entry.projections[0])
+        options.rules(heads)  # raises before anything is changed
         source = SourceScores(heads, first.out_features // heads, options)
         module.source = source.to(first.weight.device, first.weight.dtype)
-    for module in found:
-        module.__class__ = _patched_attention_class(entry.kind)
+    for module in modules:
+        module.__class__ = _patched_attention_class(entry.model_type)
         module.options = options  # type: ignore[assignment]
 
 
@@ -226,30 +224,30 @@ _AUTO_MAPPINGS = {
     "AutoModelForSequenceClassification": "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",
     "AutoModelForTextEncoding": "MODEL_FOR_TEXT_ENCODING_MAPPING",
     "AutoModelForTokenClassification": "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING",
-}  # the Auto classes for text, and the public tables of the classes they open
+}  # Auto classes for text, and the names of their public mappings
 
 
-def patched_classes(kind: str) -> Iterator[tuple[Any, type[Any]]]:
-    """(Auto class, swapped class) for every head that `transformers` has for a kind."""
+def patched_classes(model_type: str) -> Iterator[tuple[Any, type[Any]]]:
+    """(Auto class, patched class) for every head that `transformers` has for a model type."""
     import transformers
 
-    plain = getattr(transformers, ARCHITECTURES[kind].config)
-    for name, table in _AUTO_MAPPINGS.items():
-        mapping = getattr(transformers, table)
+    plain = getattr(transformers, ARCHITECTURES[model_type].config)
+    for name, mapping_name in _AUTO_MAPPINGS.items():
+        mapping = getattr(transformers, mapping_name)
         if plain in mapping:
             base = mapping[plain]
             yield getattr(transformers, name), patched_model_class(base[0] if isinstance(base, tuple) else base)
 
 
 def __getattr__(name: str) -> Any:
-    """Classes of swapped models by their names, as pickling asks for them."""
+    """Classes of patched models by name, for pickling."""
     import transformers
 
-    for kind, entry in ARCHITECTURES.items():
+    for model_type, entry in ARCHITECTURES.items():
         if name == f"Mtsa{entry.config}":
-            return patched_config_class(kind)
+            return patched_config_class(model_type)
         if name == f"Mtsa{entry.attention}":
-            return _patched_attention_class(kind)
+            return _patched_attention_class(model_type)
     base: Any = getattr(transformers, name.removeprefix("Mtsa"), None) if name.startswith("Mtsa") else None
     if isinstance(base, type) and issubclass(base, PreTrainedModel):
         return patched_model_class(base)  # type: ignore[arg-type]

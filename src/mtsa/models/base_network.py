@@ -1,4 +1,4 @@
-"""What every model shares: words -> vectors -> context.
+"""The common part of all networks: token ids, token vectors, context encoder.
 
 Letters: B batch, N tokens, E width of the word vectors, C width of the context.
 """
@@ -17,13 +17,13 @@ from .word_vectors import WordVectors
 
 
 class BaseNetwork(nn.Module):
-    """Word vectors, or a pretrained model in their place, under a context encoder.
+    """Word vectors, or a pretrained model that replaces them, followed by a context encoder.
 
-    The classes of `hub_models.py` derive from such a network and from `PreTrainedModel`, and set `hub`.
+    The classes in `hub_models.py` inherit from such a network and from `PreTrainedModel`, and set `hub`.
 
     Args:
-        config: what to build: a configuration of `transformers`, or a `NetworkConfig`.
-        extra: width of what a model puts beside each word vector.
+        config: a configuration of `transformers`, or a `NetworkConfig`.
+        extra: width of further features that a model concatenates to each token vector.
     """
 
     hub: ClassVar[bool] = False
@@ -46,21 +46,21 @@ class BaseNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the parameters."""
         return next(self.parameters()).device
 
     def make_output(self, **values: Any) -> Any:
-        """The output of a call, from its parts."""
+        """The output object of a forward pass."""
         return Output(values)
 
 
 def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Which tokens are real, bool [B, N]: as the mask says, or all but padding."""
+    """Bool [B, N], True for real tokens: the mask if there is one, otherwise every id except that of padding."""
     return input_ids.ne(0) if attention_mask is None else attention_mask.bool()
 
 
 def _encoder_options(config: Any) -> dict[str, Any]:
-    """The encoder's options; its dropout and activation are the model's unless it has its own."""
+    """The options of the encoder; dropout and activation default to those of the model."""
     known = find_encoder(config.encoder).options
     shared = {"activation": config.activation, "dropout": config.dropout}
     options: dict[str, Any] = config.encoder_options

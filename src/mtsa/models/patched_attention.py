@@ -1,4 +1,4 @@
-"""Tensorized attention in the place of a `transformers` model's own: the same maps q, k, v and output, and scores beside them.
+"""Tensorized attention with the projections q, k, v and output of a `transformers` model, and added source2token scores.
 
 Letters: B batch, H heads, N tokens, D width of a head.
 """
@@ -28,19 +28,19 @@ SOURCES, INITS = ("value", "key"), ("neutral", "glorot")
 
 @dataclass(frozen=True)
 class PatchOptions:
-    """How the attention of a model is swapped.
+    """How the attention of a model is replaced.
 
     Args:
         masks: such as "full" or "forward*4, backward*4"; "halves" for half of the heads forward and half backward.
-        pairwise: sigma_t, of the token2token scores: "identity" or "logsigmoid".
-        source: what the source2token scores come from: "value" (one map of each head's v, divided by the root of its width,
-            as the authors' translator has it) or "key" (two layers of each head's k, as the paper's Algorithm 1).
-        source_scale: sigma_s, of the source2token scores: "identity" or "logsigmoid".
-        source_bias: what the last bias of the source2token scores starts at.
-        start: "neutral" (the last map of the scores starts at 0, so that they change nothing) or "glorot".
+        pairwise: sigma_t, applied to the token2token scores: "identity" or "logsigmoid".
+        source: input of the source2token scores: "value" (one linear layer of each head's v, divided by the root of its width,
+            as in the authors' translator) or "key" (two layers of each head's k, as in Algorithm 1 of the paper).
+        source_scale: sigma_s, applied to the source2token scores: "identity" or "logsigmoid".
+        source_bias: initial value of the last bias of the source2token scores.
+        start: initialization: "neutral" (the last layer of the scores is 0, so that the output does not change) or "glorot".
 
     Raises:
-        ValueError: a value that does not work.
+        ValueError: an invalid value.
     """
 
     masks: str = "full"
@@ -56,7 +56,7 @@ class PatchOptions:
                 raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
         for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
             if not isinstance(scale, str):
-                raise ValueError(f"{name} must be one of {', '.join(SCORE_ACTIVATIONS)}, which a saved model can keep")
+                raise ValueError(f"{name} must be one of {', '.join(SCORE_ACTIVATIONS)} to be stored in a configuration")
             score_function(scale, name)
         if (
             isinstance(self.source_bias, bool)
@@ -66,18 +66,18 @@ class PatchOptions:
             raise ValueError(f"source_bias is {self.source_bias!r}; it must be a number")
 
     def as_json(self) -> dict[str, Any]:
-        """The options as a configuration keeps them."""
+        """The options as a configuration stores them."""
         return asdict(self)
 
     def rules(self, heads: int) -> Any:
         """The mask of each head.
 
         Raises:
-            ValueError: masks that do not fit so many heads.
+            ValueError: the masks do not match the number of heads.
         """
         if self.masks == "halves":
             if heads % 2:
-                raise ValueError(f"{heads} heads cannot be halved; name the mask of each")
+                raise ValueError(f'masks "halves" needs an even number of heads, not {heads}; give the mask of each head')
             return rules_for(f"forward*{heads // 2}, backward*{heads // 2}", heads)
         return rules_for(self.masks, heads)
 
@@ -91,17 +91,17 @@ class SourceScores(nn.Module):
         self.score = HeadLinear(heads, width, width, bias=True)
         self.scale = score_function(options.source_scale, "source_scale")
         self.options = options
-        self.start()
+        self.init_parameters()
 
-    def start(self) -> None:
-        """Set the initial values; the functions of `transformers` leave alone what was loaded from a file."""
+    def init_parameters(self) -> None:
+        """Set the initial values. `transformers.initialization` skips weights that were loaded from a checkpoint."""
         for layer in (self.hidden, self.score):
             if layer is None:
                 continue
             if layer is self.score and self.options.start == "neutral":
                 init.zeros_(layer.weight)
             else:
-                bound = math.sqrt(6.0 / sum(layer.weight.shape[1:]))  # Glorot, for each head's own matrix
+                bound = math.sqrt(6.0 / sum(layer.weight.shape[1:]))  # Glorot, for the matrix of each head
                 init.uniform_(layer.weight, -bound, bound)
             assert layer.bias is not None
             init.constant_(layer.bias, self.options.source_bias if layer is self.score else 0.0)
@@ -117,16 +117,16 @@ class SourceScores(nn.Module):
 
 
 class PatchedAttention(nn.Module):
-    """What a swapped attention module is besides what it was; mixed into its own class, which keeps its weights."""
+    """Mixin that turns an attention module into tensorized attention. The weights of the module do not change."""
 
     source: SourceScores
     options: PatchOptions
     config: Any
     training: bool
-    project: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # q, k and v of each head, [B, H, N, D], by the kind's own maps
+    project: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # q, k and v of each head, [B, H, N, D]
 
     def tensorized(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor | None]:
-        """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] where they are asked for."""
+        """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] with eager attention."""
         keep, rules = padding_mask(mask), self.options.rules(q.shape[1])
         rate = dropout if self.training else 0.0
         s = self.source(k, v)
@@ -134,7 +134,7 @@ class PatchedAttention(nn.Module):
             q, k, v, s, masks=rules, dropout_p=rate, attention_mask=keep, score_activation=self.options.pairwise
         )
         weights = None
-        if attention_implementation(self.config) == "eager":  # the one that gives weights
+        if attention_implementation(self.config) == "eager":  # the implementation that returns weights
             weights = self._token_weights(q, k, v, s, keep)
         return out.transpose(1, 2).flatten(2), weights
 
@@ -158,20 +158,22 @@ class PatchedAttention(nn.Module):
 
 
 def padding_mask(mask: Tensor | None) -> Tensor | None:
-    """Which keys are real, bool [B, N], from the mask that a model hands its layers: bool, or float to be added.
+    """Bool [B, N], True for real keys, from the attention mask of a layer, which is bool or an additive float mask.
 
     Raises:
-        ValueError: a mask that hides more than padding.
+        ValueError: the mask forbids more than padding.
     """
     if mask is None:
         return None
     if not isinstance(mask, Tensor):
-        raise ValueError(f"the attention mask is a {type(mask).__name__}; set_attn_implementation to eager or sdpa first")
+        raise ValueError(
+            f"the attention mask is a {type(mask).__name__}; call set_attn_implementation with eager or sdpa first"
+        )
     if mask.dtype != torch.bool and not mask.is_floating_point():
         mask = mask.bool()
     seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
     if seen.dim() == 4:
         if not torch.compiler.is_exporting() and not (seen == seen[:, :1, :1]).all():
-            raise ValueError("the attention mask hides more than padding; a swapped encoder takes masks of real tokens [B, N]")
+            raise ValueError("the attention mask forbids more than padding; pass a mask of real tokens [B, N]")
         seen = seen[:, 0, 0]
     return seen

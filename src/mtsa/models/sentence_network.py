@@ -1,4 +1,4 @@
-"""What every model of whole sentences shares: words -> vectors -> context -> one vector of each sentence.
+"""The common part of sentence models: token ids, token vectors, context encoder, pooling.
 
 Letters: B batch, N tokens, E width of the word vectors, C width of a sentence vector.
 """
@@ -17,30 +17,30 @@ from .sentence_pooling import build_pooling
 
 @dataclass(frozen=True)
 class EncodedSentences:
-    """What a model makes of sentences."""
+    """Sentence vectors, and the language-model loss if requested."""
 
     vectors: Tensor  # [B, C]
-    language: Tensor | None = None  # of a language model below: the sum of its losses, and over how many tokens, [2]
+    language: Tensor | None = None  # sum of the next-token losses, and number of tokens, [2]
 
 
 class SentenceNetwork(BaseNetwork):
-    """The common part of the networks; with one label a network predicts a number."""
+    """The base class of sentence models. With one label a model predicts a number."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
     def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> EncodedSentences:
-        """A vector of each sentence, given numbers of words [B, N] and which of them are real.
+        """Encode sentences given as token ids [B, N], with True in `keep` for real tokens.
 
-        With `language`, the loss of the language model below comes along.
+        With `language`, the result includes the language-model loss of the pretrained model.
         """
         x = self.words(ids, keep)  # [B, N, E]
-        lost = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
-        return EncodedSentences(self.pool(self.encoder(x, keep), keep), lost)
+        loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
+        return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
 
-    def answer(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
-        """The output that `transformers` expects, from the scores [B, classes] of a head."""
+    def build_output(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
+        """The output in the form of `transformers`, from the logits [B, C] of a head."""
         loss = None if labels is None else self._loss(raw, labels)
         if loss is not None and language is not None:
             loss = loss + self.config.language * language[0] / language[1].clamp(min=1)
@@ -60,5 +60,5 @@ class SentenceNetwork(BaseNetwork):
 
 
 def shared_options(config: Any) -> dict[str, Any]:
-    """What pooling and head take from the configuration."""
+    """The options that pooling and head share."""
     return {"activation": config.activation, "dropout": config.dropout}

@@ -1,4 +1,4 @@
-"""From a sequence of vectors to one: source2token attention, maximum or mean.
+"""Pooling of a sequence of vectors into one vector: source2token attention, maximum or mean.
 
 Letters: B batch, N tokens, E width.
 """
@@ -31,7 +31,7 @@ class MeanPool(nn.Module):
 
 
 def build_pooling(name: str, width: int, *, activation: str, dropout: float) -> nn.Module:
-    """A pooling by name, called as pool(x, keep).
+    """Build a pooling module by name; it is called as pool(x, keep).
 
     Raises:
         ValueError: an unknown name.

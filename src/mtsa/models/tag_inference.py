@@ -1,4 +1,4 @@
-"""What a tagger makes of many sentences: batches of like length, answers in the order of the questions."""
+"""Inference of taggers over many sentences: batches of similar length, outputs in the order of the inputs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FORCED_SCORE = 1000.0  # more than any difference of scores
 def predict_tags(
     model: Tagger, rows: TokenIds, predicates: Sequence[int | None] | None = None, *, count: bool = True
 ) -> list[list[int]]:
-    """The best allowed row of tag numbers for each sentence given as word numbers.
+    """The best valid sequence of tag indices for each sentence given as token ids.
 
     Args:
         model: the tagger.
-        rows: numbers of the words of each.
-        predicates: the place of the predicate that is asked about in each; None for a tagger without.
+        rows: token ids of each sentence.
+        predicates: index of the predicate in each sentence; None for a tagger without predicates.
         count: whether to report progress.
     """
 
@@ -38,14 +38,14 @@ def predict_tags(
             inputs["predicates"] = predicate_flags([predicates[number] for number in batch], inputs["input_ids"])
         logits = model(**inputs).logits
         if predicates is not None and verb is not None:
-            logits[..., verb] += _FORCED_SCORE * inputs["predicates"]  # the word that is asked about is the verb
+            logits[..., verb] += _FORCED_SCORE * inputs["predicates"]  # the predicate itself has the tag of verbs
         return model.decoder.decode(logits, inputs["attention_mask"].bool())
 
     return _predict_batches(model, rows, read, count=count)
 
 
 def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
-    """The places of the predicates in each sentence, as the model's finder sees them."""
+    """The indices of the words in each sentence that the predicate finder classifies as predicates."""
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
         keep = inputs["attention_mask"].bool()
@@ -55,12 +55,12 @@ def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
     return _predict_batches(model, rows, read, count=False)
 
 
-def predicate_flags(places: Sequence[int | None], like: Tensor) -> Tensor:
-    """1 at the place of each row, 0 elsewhere, in the shape of `like` [B, N]."""
+def predicate_flags(indices: Sequence[int | None], like: Tensor) -> Tensor:
+    """1 at the given index of each row, 0 elsewhere, in the shape of `like` [B, N]."""
     out = torch.zeros_like(like)
-    for number, place in enumerate(places):
-        if place is not None:
-            out[number, place] = 1
+    for row, index in enumerate(indices):
+        if index is not None:
+            out[row, index] = 1
     return out
 
 
@@ -74,13 +74,13 @@ def _predict_batches(
 ) -> list[list[int]]:
     training = model.training
     model.eval()
-    found: list[list[int]] = [[] for _ in rows]
+    outputs: list[list[int]] = [[] for _ in rows]
     for batch in sorted_batches([len(row) for row in rows], tokens=BATCH_TOKENS, most=BATCH_SIZE):
         inputs = make_batch([rows[number] for number in batch])
-        answers = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
-        for number, answer in zip(batch, answers, strict=True):
-            found[number] = answer
+        predicted = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
+        for number, output in zip(batch, predicted, strict=True):
+            outputs[number] = output
         if count:
             advance(len(batch))
     model.train(training)
-    return found
+    return outputs

@@ -1,10 +1,10 @@
-"""`transformers` speaks only of errors here: progress and remarks are this package's own."""
+"""Log level of `transformers`: errors only, because this package has its own messages and progress bars."""
 
 from __future__ import annotations
 
 
 def silence_transformers() -> None:
-    """Turn its remarks and progress bars off."""
+    """Turn off log messages below errors, and progress bars."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()

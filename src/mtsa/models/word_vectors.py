@@ -1,4 +1,4 @@
-"""Word vectors of a model: those that training tunes, and those that stay as they came.
+"""Word vectors of a model: trained ones, and frozen ones.
 
 Letters: B batch, N tokens, E width.
 """
@@ -13,15 +13,15 @@ _INIT_RANGE = 0.05  # the paper's range for words without a vector
 
 
 class WordVectors(nn.Module):
-    """Numbers of words [B, N] to vectors [B, N, E]; which places are real makes no difference.
+    """Maps word ids [B, N] to vectors [B, N, E]; `keep` is ignored.
 
-    The first `tuned` numbers are padding (always 0), the unknown word, and the words of the training text; the `frozen`
-    numbers after them are words that only the vector file knows.
+    The first `tuned` ids are padding (always 0), the unknown word, and the words of the training text. The following
+    `frozen` ids are words that occur in the vector file only.
 
     Args:
-        tuned: how many vectors are trained.
-        frozen: how many are not.
-        width: of the vectors.
+        tuned: number of trained vectors.
+        frozen: number of frozen vectors.
+        width: width of the vectors.
     """
 
     def __init__(self, tuned: int, frozen: int, width: int) -> None:
@@ -32,7 +32,7 @@ class WordVectors(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform vectors for all words; 0 for padding and for the unknown word."""
+        """Initialize words uniformly, padding and the unknown word with 0."""
         nn.init.uniform_(self.tuned, -_INIT_RANGE, _INIT_RANGE)
         with torch.no_grad():
             self.tuned[:2] = 0.0

@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 
 def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> RequestMiddleware:
-    """The server for some models, the first of which is asked when a request names none.
+    """The server of some models; the first one is the default.
 
     Args:
         models: by name.
-        limits: what is taken at most.
-        hosts: names under which it may be asked for; any when empty.
+        limits: limits of requests.
+        hosts: allowed host names; empty for any.
     """
 
     version = circumstances()["versions"]["mtsa"]
@@ -59,13 +59,13 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(Exception, _server_error)
     refused: dict[int | str, dict[str, Any]] = {
-        status: {"model": Error, "description": told}
-        for status, told in (
+        status: {"model": Error, "description": description}
+        for status, description in (
             (400, "a body that cannot be read, or another host name"),
             (405, "another method"),
             (408, "a body that did not arrive in time"),
             (413, "a body that is too long"),
-            (415, "a body that is no JSON"),
+            (415, "a body that is not JSON"),
             (422, "a question that cannot be answered"),
             (500, "a failure of the server"),
             (503, "too many questions are waiting"),
@@ -79,13 +79,13 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
         model = next(iter(models.values())) if name is None else models.get(name)
         if model is None:
             raise HTTPException(422, f'there is no model "{(name or "")[:60]}"; there is {", ".join(models)}')
-        asked = [Question(one.text, one.pair, one.predicate) for one in questions]
-        for place, question in enumerate(asked):
+        parsed = [Question(one.text, one.pair, one.predicate) for one in questions]
+        for place, question in enumerate(parsed):
             try:
                 model.check(question)
             except InputError as error:
-                raise HTTPException(422, str(error) if len(asked) == 1 else f"question {place + 1}: {error}") from None
-        return model, asked
+                raise HTTPException(422, str(error) if len(parsed) == 1 else f"question {place + 1}: {error}") from None
+        return model, parsed
 
     @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
     async def explorer() -> HTMLResponse:
@@ -94,26 +94,26 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", operation_id="health", responses=seen)
     async def health() -> Health:
-        """Whether the server is there and answers, and what it serves."""
+        """Status of the server, and its models."""
         if not app.state.queue.alive:
-            raise HTTPException(500, "nobody answers questions any more; start the server again")
+            raise HTTPException(500, "the prediction worker has stopped; restart the server")
         return Health(status="ok", version=version, models=list(models))
 
     @app.get("/api/models", operation_id="models", responses=seen)
     async def list_models() -> list[ModelFacts]:
-        """The models that can be asked."""
+        """The served models."""
         return [ModelFacts(**model.facts()) for model in models.values()]
 
     @app.post("/api/predict", operation_id="predict", responses=refused, response_model=Answers)
     async def predict(body: PredictRequest, request: Request) -> JSONResponse:
-        """Answers to questions, in order. Requests that come at the same time are answered together."""
+        """Predictions for questions, in order. Concurrent requests are batched."""
         model, asked = chosen(body.model, body.questions)
         found = await _until_disconnect(request, app.state.queue.ask(model, asked, limits.seconds))
         return JSONResponse({"model": model.name, "answers": found})
 
     @app.post("/api/look", operation_id="look", responses=refused, response_model=Looks)
     async def look(body: LookRequest, request: Request) -> Response:
-        """The weights of every head and every feature while the model reads a text."""
+        """The attention weights of every head and feature for a text."""
         model, (asked,) = chosen(body.model, [body.question])
         found = await _until_disconnect(
             request, app.state.queue.do(lambda: model.look(asked, limits.explained_words), limits.seconds)
@@ -127,9 +127,9 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
 
 
 async def _until_disconnect(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """An answer for as long as the client waits for it; work for one that has gone is given up."""
+    """Await a response; cancel the work if the client disconnects."""
     work = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(request.receive())  # the body was read: what comes next is the end of the connection
+    gone = asyncio.ensure_future(request.receive())  # the body was read, so the next message is the disconnect
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -146,12 +146,12 @@ def _error_response(status: int, sentence: str, headers: dict[str, str] | None =
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    told = {
+    messages = {
         400: "the body cannot be read as JSON",
         404: "there is nothing here; the page is at /, the description of the API at /openapi.json",
-        405: f"{request.method} is not for this path; /openapi.json says what is",
+        405: f"{request.method} is not supported by this path; see /openapi.json",
     }
-    sentence = str(error.detail) if error.status_code == 422 else told.get(error.status_code, str(error.detail))
+    sentence = str(error.detail) if error.status_code == 422 else messages.get(error.status_code, str(error.detail))
     return _error_response(error.status_code, sentence, dict(error.headers or {}))
 
 
@@ -165,13 +165,13 @@ async def _invalid_input(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _queue_full(request: Request, error: Exception) -> JSONResponse:
-    return _error_response(503, "too many questions are waiting; ask again in a few seconds", {"retry-after": "5"})
+    return _error_response(503, "too many questions are waiting; try again in a few seconds", {"retry-after": "5"})
 
 
 async def _timed_out(request: Request, error: Exception) -> JSONResponse:
-    return _error_response(504, "the answer took too long; ask for fewer or shorter texts at a time")
+    return _error_response(504, "the prediction took too long; send fewer or shorter texts per request")
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:
     _log.error("a request failed", exc_info=error)
-    return _error_response(500, "the server failed at this request; its log says how")
+    return _error_response(500, "internal error; see the log of the server")

@@ -1,7 +1,7 @@
-"""The queue before the models: whatever is waiting when the model is free is answered together, in small pieces.
+"""The request queue: questions that wait for a model are predicted together, in small batches.
 
-One thread does all the work of the models, so that no two requests ever touch one at the same time. Models take turns, and a
-piece is never long, so that nobody waits for a large request of somebody else, and what is no longer awaited is not worked on.
+One thread runs all models, so that no two requests use a model at the same time. Models take turns and batches are small, so
+that large requests do not delay others; requests that are no longer awaited are dropped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _log = logging.getLogger("mtsa.serve")
 
 
 class QueueFullError(Exception):
-    """There is no room in the queue."""
+    """The queue is full."""
 
 
 class BatchModel(Protocol):
-    """A model: answers to questions, in order, and how long a question is."""
+    """A model: predicts answers to questions, in order; `size` is the length of a question."""
 
     def answers(self, questions: Sequence[Any]) -> list[Any]: ...
 
@@ -30,7 +30,7 @@ class BatchModel(Protocol):
 
 
 class _Request:
-    """What one caller waits for: answers that come in one by one."""
+    """The answers of one request, which arrive one by one."""
 
     def __init__(self, count: int) -> None:
         self.answers: list[Any] = [None] * count
@@ -38,8 +38,8 @@ class _Request:
         self.result: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def put(self, place: int, answer: Any, error: Exception | None) -> None:
-        """One answer, or what went wrong with it, which ends the request."""
-        if self.result.done():  # given up
+        """Store one answer, or an error, which ends the request."""
+        if self.result.done():  # cancelled
             return
         if error is not None:
             self.result.set_exception(error)
@@ -52,7 +52,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Item:
-    """One question, or one piece of other work, of a request."""
+    """One question, or one other task, of a request."""
 
     request: _Request
     place: int
@@ -61,12 +61,12 @@ class _Item:
 
 
 class BatchQueue:
-    """A queue with one worker; made inside a running event loop.
+    """A queue with one worker; must be created in a running event loop.
 
     Args:
-        waiting: questions that may wait.
-        batch: questions that are answered together.
-        characters: of those questions; one that is longer is answered alone.
+        waiting: maximum number of waiting questions.
+        batch: maximum number of questions in a batch.
+        characters: maximum number of characters in a batch; a longer question is a batch of its own.
     """
 
     def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
@@ -78,7 +78,7 @@ class BatchQueue:
         self._worker = asyncio.create_task(self._work())
 
     async def ask(self, model: BatchModel, questions: Sequence[Any], seconds: float) -> list[Any]:
-        """Answers to questions, after at most so many seconds.
+        """Answers to questions, within so many seconds.
 
         Raises:
             FullError: too many are waiting.
@@ -88,16 +88,16 @@ class BatchQueue:
         return await self._wait(model, [_Item(request, place, question) for place, question in enumerate(questions)], seconds)
 
     async def do(self, work: Callable[[], Any], seconds: float) -> Any:
-        """The result of other work with a model, done in turn, by itself."""
+        """The result of another task with a model, run in turn."""
         return (await self._wait(None, [_Item(_Request(1), 0, work=work)], seconds))[0]
 
     @property
     def alive(self) -> bool:
-        """Whether there is still somebody who works."""
+        """Whether the worker is running."""
         return not self._worker.done()
 
     async def close(self) -> None:
-        """Answer what is waiting, then stop; later requests are refused."""
+        """Answer the waiting questions, then stop; later requests are refused."""
         self._closed = True
         self._there.set()
         await self._worker
@@ -109,7 +109,7 @@ class BatchQueue:
             raise QueueFullError
         self._lanes.setdefault(id(model), (model, deque()))[1].extend(items)
         self._there.set()
-        return await asyncio.wait_for(items[0].request.result, seconds)  # given up when time is up, or when it is cancelled
+        return await asyncio.wait_for(items[0].request.result, seconds)  # cancelled when time is up, or when it is cancelled
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -127,13 +127,13 @@ class BatchQueue:
                 self._there.clear()
 
     def _next(self) -> tuple[BatchModel | None, list[_Item]]:
-        """The model whose turn it is, and what it is asked next; its next turn comes after the others'."""
+        """The model whose turn it is, and its next batch."""
         for key in list(self._lanes):
             model, lane = self._lanes.pop(key)
             taken: list[_Item] = []
             size = 0
             while lane and len(taken) < (1 if model is None else self._batch):
-                if lane[0].request.result.done():  # given up
+                if lane[0].request.result.done():  # cancelled
                     lane.popleft()
                     continue
                 size += 0 if model is None else model.size(lane[0].question)
@@ -148,14 +148,14 @@ class BatchQueue:
 
 
 def _run_items(model: BatchModel | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
-    """Answers, or what went wrong; when some questions fail together, each is asked alone, so that one harms no other."""
+    """Answers or errors; if a batch fails, each question is predicted separately, so that one does not affect the others."""
     if model is not None and len(items) > 1:
         try:
             answers = model.answers([item.question for item in items])
             if len(answers) == len(items):
                 return [(answer, None) for answer in answers]
         except Exception:
-            _log.warning("%d questions failed together; each is asked alone", len(items), exc_info=True)
+            _log.warning("%d questions failed together; each is retried separately", len(items), exc_info=True)
     return [_run_item(model, item) for item in items]
 
 
@@ -166,7 +166,7 @@ def _run_item(model: BatchModel | None, item: _Item) -> tuple[Any, Exception | N
         assert model is not None
         (answer,) = model.answers([item.question])
         return answer, None
-    except StopIteration:  # which no future may hold
+    except StopIteration:  # which futures do not support
         return None, RuntimeError("a model ended early")
     except Exception as error:
         return None, error

@@ -1,4 +1,4 @@
-"""The page of the server: one file, nothing from outside, and a policy under which it can load nothing else."""
+"""The page of the server: one self-contained file, and its content security policy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every request passes first: the name it asks for, its kind, its size, and the time it takes to arrive.
+"""Checks of every request: host name, content type, size, and time to arrive.
 
-The body is read here, whole and bounded, so that nothing behind has to think of it.
+The body is read here completely, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class RequestMiddleware:
     """The outermost layer of the server.
 
     Args:
-        app: what stands behind it.
+        app: the application.
         limits: of size and time.
-        hosts: names under which the server may be asked for; any when empty. A page elsewhere that had its own name point to
-            this machine could otherwise read what is served here.
+        hosts: allowed host names; empty for any. They protect against DNS rebinding, by which another web page could
+            read from this server.
     """
 
     def __init__(self, app: ASGIApp, *, limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> None:
@@ -42,15 +42,13 @@ class RequestMiddleware:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         if self.hosts and _host_name(headers.get(b"host", "")) not in self.hosts:
-            await refuse(
-                send, 400, f"this server is asked for as {' or '.join(dict.fromkeys(self.hosts))}, not by another name"
-            )
+            await refuse(send, 400, f"the host name must be {' or '.join(dict.fromkeys(self.hosts))}")
             return
         called = scope["method"] == "POST" and scope["path"].startswith("/api/")
         if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":
             await refuse(send, 415, "the body must be JSON; send the header content-type: application/json")
             return
-        too_long = f"the body must have at most {self.limits.body:,} bytes; ask in several requests"
+        too_long = f"the body must have at most {self.limits.body:,} bytes; split it into several requests"
         declared = headers.get(b"content-length", "0")
         if not declared.isdecimal() or len(declared) > 12 or int(declared) > _OVERREAD * self.limits.body:
             await refuse(send, 413, too_long)
@@ -82,10 +80,10 @@ class RequestMiddleware:
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
-    """Answer with one sentence."""
+    """Send an error message."""
     content = json.dumps({"error": sentence}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), *_HEADERS]
-    headers.append((b"connection", b"close"))  # what is left of the body is not read
+    headers.append((b"connection", b"close"))  # the rest of the body is not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
@@ -93,7 +91,7 @@ async def refuse(send: Send, status: int, sentence: str) -> None:
 async def _body(receive: Receive, most: int) -> bytes | None:
     """The whole body; None when it is too long.
 
-    Of one that is too long, more is read, and thrown away: many clients look for an answer only when all is sent.
+    A body that is too long is read further and discarded, because many clients read the response only after sending all.
     """
     pieces: list[bytes] = []
     size = 0
@@ -112,6 +110,6 @@ async def _body(receive: Receive, most: int) -> bytes | None:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without the port; nothing when it is no such header."""
+    """The name in a Host header, without the port; empty if the header is invalid."""
     found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
     return (found[1] or found[2]) if found else ""

@@ -22,11 +22,11 @@ class ServedModel:
         self.name, self.predictor = name, predictor
 
     def facts(self) -> dict[str, Any]:
-        """What a page or a client should know."""
+        """Task, encoder and labels of the model."""
         return {"name": self.name, **self.predictor.facts()}
 
     def check(self, question: Question) -> None:
-        """Refuse what this model cannot be asked.
+        """Check a question.
 
         Raises:
             InputError: a field that is missing, or one that the model does not read.
@@ -41,7 +41,7 @@ class ServedModel:
         return self.predictor.answer(questions)
 
     def size(self, question: Question) -> int:
-        """How long a question is, in characters."""
+        """The length of a question in characters."""
         return len(question.text) + len(question.pair or "")
 
     def look(self, question: Question, most: int) -> bytes:
@@ -60,10 +60,10 @@ class ServedModel:
 
 
 def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
-    """Run folders by name: the last part of the path, with a number where two are the same.
+    """Open run directories by name: the last part of the path, with a number if two are equal.
 
     Raises:
-        InputError: a folder that holds no finished run.
+        InputError: not the directory of a finished run.
     """
     found: dict[str, ServedModel] = {}
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Run the server until it is told to stop."""
+"""Run the server until it is stopped."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits |
         models: by name, at least one.
         host: the address to bind to.
         port: 0 for a free one.
-        limits: what is taken at most.
+        limits: limits of requests.
 
     Raises:
-        InputError: an address or port that cannot be had.
+        InputError: the address or port cannot be used.
     """
     limits = limits or Limits()
     local = is_loopback(host)
@@ -62,7 +62,7 @@ def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits |
 
 
 class _Server(uvicorn.Server):
-    """Told to stop twice, it stops at once."""
+    """Stops at once at the second signal."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
@@ -71,7 +71,7 @@ class _Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

@@ -83,7 +83,9 @@ class TranslationData(EncodedData):
         return self._decoded(model, 1, 1.0)
 
     def _decoded(self, model: Any, num_beams: int, length_penalty: float) -> list[str]:
-        return subwords.decode_subwords(self.tokenizer, translate(model, self.rows, beam=num_beams, penalty=length_penalty))
+        return subwords.decode_subwords(
+            self.tokenizer, translate(model, self.rows, num_beams=num_beams, length_penalty=length_penalty)
+        )
 
     def score(self, predictions: list[str], indices: Sequence[int] | None = None) -> PartScore:
         chosen = range(len(self)) if indices is None else indices
@@ -208,7 +210,7 @@ class Translation(Task):
         return build_translator(config)
 
     def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
-        return translator_class(swapped=recipe.swap is not None)
+        return translator_class(tensorized=recipe.swap is not None)
 
     # Training
 

@@ -49,7 +49,7 @@ class TranslationPredictor(Predictor):
             rows, truncated = subwords.encode_subwords(self.tokenizer, texts, self.recipe.tokens.max_length)
             self.truncated += truncated
             beams = num_beams or settings.num_beams
-            found = translate(self.model, rows, beam=beams, penalty=settings.length_penalty)
+            found = translate(self.model, rows, num_beams=beams, length_penalty=settings.length_penalty)
             answers = dict(zip(indices, subwords.decode_subwords(self.tokenizer, found), strict=True))
             yield from (answers.get(index, "") for index in range(len(chunk)))
 

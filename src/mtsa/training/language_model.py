@@ -1,4 +1,4 @@
-"""A small GPT from nothing but text: tokeniser, language model, a folder that `transformers` loads. For transfer experiments.
+"""Pretraining of a small GPT on text, for transfer experiments; `transformers` loads the result.
 
 Letters: B batch, N tokens.
 """
@@ -49,12 +49,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained, and how."""
+    """Sizes and schedule of the pretraining."""
 
     layers: int = 4
     width: int = 256
     heads: int = 4
-    tokens: int = 8000  # of the tokeniser
+    tokens: int = 8000  # vocabulary size
     length: int = 128  # tokens of a row
     batch: int = 32  # rows
     steps: int = 1000
@@ -71,17 +71,17 @@ def pretrain(
     save_every: int = 200,
     shared: bool = False,
 ) -> float:
-    """Train a language model and write it; a call that was stopped goes on from its last checkpoint. The last dev loss.
+    """Train a language model and write it; an interrupted call resumes from its last checkpoint. Returns the dev loss.
 
     Args:
-        texts: one after the other; a twentieth of them is kept for the dev loss.
-        out: folder of the model.
+        texts: training texts; a twentieth of them is used for the dev loss.
+        out: folder of the model to write.
         setting: sizes and schedule.
         save_every: steps between checkpoints.
-        shared: over several processes (torchrun), whether each holds a share of the weights, not a copy.
+        shared: with several processes (torchrun), whether the weights are sharded (FSDP) instead of replicated.
 
     Raises:
-        InputError: too little text, or a folder that holds something else.
+        InputError: too little text, or a folder with other content.
     """
     silence_transformers()
     _init_processes(setting.batch)
@@ -103,14 +103,14 @@ def _pretrain(
     _check_directory(out, identity)
     shuffled = list(texts)
     random.Random(setting.seed).shuffle(shuffled)
-    held = max(1, len(shuffled) // 20)
-    tokenizer = train_tokenizer(shuffled[held:], setting.tokens)
-    train, dev = (token_rows(tokenizer, part, setting.length) for part in (shuffled[held:], shuffled[:held]))
+    dev_size = max(1, len(shuffled) // 20)
+    tokenizer = train_tokenizer(shuffled[dev_size:], setting.tokens)
+    train, dev = (token_rows(tokenizer, part, setting.length) for part in (shuffled[dev_size:], shuffled[:dev_size]))
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
         raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
     if dist.is_initialized():
-        dist.barrier()  # all have looked at the folder before anything is written there
+        dist.barrier()  # all processes have checked the folder before anything is written
     if first:
         write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
@@ -118,7 +118,7 @@ def _pretrain(
     weights = sum(value.numel() for value in model.parameters())
     if first:
         _log.info(
-            f"{len(texts):,} texts, {train.numel():,} tokens of {tokenizer.get_vocab_size():,} kinds; {weights:,} weights; "
+            f"{len(texts):,} texts, {train.numel():,} tokens, vocabulary {tokenizer.get_vocab_size():,}; {weights:,} weights; "
             f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
         )
     run = _PretrainingLoop(model, setting, train, out / _CHECKPOINTS, shared=shared)
@@ -137,7 +137,7 @@ def _pretrain(
 
 
 def _init_processes(batch: int) -> None:
-    """Join the processes that torchrun started, if it did.
+    """Initialize the process group under torchrun.
 
     Raises:
         InputError: more processes than rows of a batch.
@@ -151,7 +151,7 @@ def _init_processes(batch: int) -> None:
 
 
 class _PretrainingLoop:
-    """The training loop, with checkpoints that appear whole."""
+    """The training loop, with atomic checkpoints."""
 
     def __init__(
         self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path, *, shared: bool = False
@@ -169,12 +169,12 @@ class _PretrainingLoop:
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict[str, float]] = []
 
-    def train(self, tick: Callable[[int, float], None], save_every: int) -> None:
+    def train(self, on_step: Callable[[int, float], None], save_every: int) -> None:
         self._restore()
         with stop_requests() as stop:
-            self._train(tick, save_every, stop)
+            self._train(on_step, save_every, stop)
 
-    def _train(self, tick: Callable[[int, float], None], save_every: int, request: StopRequest) -> None:
+    def _train(self, on_step: Callable[[int, float], None], save_every: int, request: StopRequest) -> None:
         begun, before = time.perf_counter(), self.seconds
         self.trained.train()
         while self.step < self.setting.steps:
@@ -182,7 +182,7 @@ class _PretrainingLoop:
             loss = self._update()
             self.step += 1
             self.seconds = before + time.perf_counter() - begun
-            tick(self.step, loss)
+            on_step(self.step, loss)
             due = self.step % save_every == 0 or self.step == self.setting.steps
             if due:
                 self.curve.append({"step": self.step, "loss": loss})
@@ -196,21 +196,21 @@ class _PretrainingLoop:
         for group in self.optimizer.param_groups:
             group["lr"] = self.setting.learning_rate * _lr_factor(self.step, self.setting)
         batch = self._batch()
-        own = batch[self.rank :: self.world]
-        loss = _row_loss(self.trained, own) * (len(own) * self.world / len(batch))  # gradients are averaged over processes
+        share = batch[self.rank :: self.world]
+        loss = _row_loss(self.trained, share) * (len(share) * self.world / len(batch))  # DDP averages the gradients
         if not torch.isfinite(loss):
-            raise InputError(f"the loss is no finite number any more at step {self.step + 1}; lower --learning-rate")
+            raise InputError(f"Loss became {loss.item()} at step {self.step + 1}. Try a lower --learning-rate")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.parameters(), 1.0)
         self.optimizer.step()
-        told = loss.detach() / self.world
+        mean = loss.detach() / self.world
         if self.world > 1:
-            dist.all_reduce(told)
-        return told.item()
+            dist.all_reduce(mean)
+        return mean.item()
 
     def _batch(self) -> Tensor:
-        """Rows in an order that follows from (seed, pass), none twice in a pass; what does not fill a batch is left out."""
+        """The rows of this step, in an order that follows from (seed, epoch); incomplete batches are dropped."""
         size, each = self.setting.batch, len(self.rows) // self.setting.batch
         generator = torch.Generator().manual_seed(self.setting.seed * 1_000_003 + self.step // each)
         order = torch.randperm(len(self.rows), generator=generator)
@@ -232,7 +232,7 @@ class _PretrainingLoop:
         partial = checkpoints.temporary_path(self.folder, self.step)
         checkpoints.delete_except(
             self.folder, keep=set(checkpoints.list_checkpoints(self.folder))
-        )  # what a kill left unfinished
+        )  # incomplete checkpoints of a killed process
         partial.mkdir()
         state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
         for number, values in found.items():
@@ -258,12 +258,12 @@ class _PretrainingLoop:
                 _, number, key = name.split(".")
                 loaded.setdefault(int(number), {})[key] = value
         self.optimizer.load_state_dict({"state": loaded, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        told = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
-        self.step, self.seconds, self.curve = checkpoints.step_of(found[-1]), told["seconds"], told["curve"]
+        saved = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
+        self.step, self.seconds, self.curve = checkpoints.step_of(found[-1]), saved["seconds"], saved["curve"]
 
 
 def _lr_factor(step: int, setting: Setting) -> float:
-    """Rises over the warm-up, then falls to a tenth along a cosine."""
+    """Linear warm-up, then cosine decay to a tenth."""
     if step < setting.warmup:
         return (step + 1) / setting.warmup
     part = (step - setting.warmup) / max(1, setting.steps - setting.warmup)
@@ -309,24 +309,26 @@ def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting
 
 
 def _remove_checkpoints(out: Path) -> None:
-    """Remove what a finished model does not need."""
+    """Remove the checkpoints of a finished model."""
     checkpoints.remove_all(out / _CHECKPOINTS)
     (out / _BEGUN).unlink(missing_ok=True)
 
 
 def _check_directory(out: Path, identity: dict[str, Any]) -> None:
-    """See that the folder is new, or holds an unfinished run of the same text and setting.
+    """Check that the folder is new, or contains an unfinished run of the same text and settings.
 
     Raises:
-        InputError: it holds something else.
+        InputError: it contains something else.
     """
     begun = out / _BEGUN
     if (out / _RECORD).exists():
         if begun.exists():
-            _remove_checkpoints(out)  # a kill came between its end and this
-        raise InputError(f"{out} holds a finished model; name another folder with --out, or delete it")
+            _remove_checkpoints(out)  # the process was killed before it removed them
+        raise InputError(f"{out} contains a finished model; name another folder with --out, or delete it")
     if begun.exists():
         if read_state(begun) != identity:
-            raise InputError(f"{out} holds an unfinished model of other text or settings; name another folder, or delete it")
+            raise InputError(
+                f"{out} contains an unfinished model of other text or settings; name another folder, or delete it"
+            )
     elif out.exists() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty and holds no model; name another folder with --out")
+        raise InputError(f"{out} is not empty and contains no model; name another folder with --out")

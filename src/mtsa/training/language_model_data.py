@@ -1,4 +1,4 @@
-"""Running text for a language model: its tokeniser, and rows of equal length.
+"""Text for a language model: tokenizer, and rows of equal length.
 
 Letters: N tokens.
 """
@@ -21,19 +21,19 @@ END, UNKNOWN = "<end>", "<unk>"
 
 
 def train_tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
-    """Byte pairs of lower-cased text, of at most so many kinds."""
+    """Train a byte-level BPE tokenizer of lower-cased text with at most `count` tokens."""
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NormalizerSequence([NFC(), Lowercase()])
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
     tokenizer.decoder = ByteDecoder()
-    signs = [UNKNOWN, END]
-    trainer = BpeTrainer(vocab_size=count, special_tokens=signs, show_progress=False, initial_alphabet=ByteLevel.alphabet())
+    special = [UNKNOWN, END]
+    trainer = BpeTrainer(vocab_size=count, special_tokens=special, show_progress=False, initial_alphabet=ByteLevel.alphabet())
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 
 
 def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
-    """All texts one after the other, an end sign after each, cut into rows [n, N]; what is left over is dropped."""
+    """All texts, concatenated with an end token after each, as rows [n, N]; the remainder is dropped."""
     end = tokenizer.token_to_id(END)
     ids = [number for encoding in tokenizer.encode_batch_fast(list(texts)) for number in (*encoding.ids, end)]
     rows = len(ids) // length

@@ -1,4 +1,4 @@
-"""The short way in: a recipe or a user's files, to one run or several."""
+"""From the arguments of `mtsa train` to a recipe, and to one run or several."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def build_recipe(recipe: str | None, **options: Any) -> Recipe:
-    """The recipe of the arguments of `mtsa train`; the options are those of `plan`."""
+    """The recipe of the arguments of `mtsa train`; the options are those of `plan_run`."""
     return plan_run(recipe, **options)[0]
 
 
@@ -45,12 +45,12 @@ def plan_run(
     source: str = "the command line",
     memory: Mapping[str, Any] | None = None,
 ) -> tuple[Recipe, Split | None]:
-    """The recipe of the arguments of `mtsa train`, and its examples where they had to be read.
+    """The recipe of the arguments of `mtsa train`, and its examples if they had to be read.
 
     Without a recipe, the settings follow from the size of the training data (unless `sized` is false), which is read for that.
 
     Raises:
-        InputError: arguments or data that cannot be used.
+        InputError: invalid arguments or data.
     """
     split = None
     table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
@@ -63,15 +63,15 @@ def plan_run(
         base = load_recipe(recipe)
         merged = _as_table(base)
         if {"text_column", "pair_column"} & table["data"].keys() and base.data.format in PAIR_FORMATS:
-            table["data"].setdefault("format", "auto")  # whoever names columns has a table of their own
+            table["data"].setdefault("format", "auto")  # named columns mean that the data is a table
         for section, values in table.items():
             merged[section] = {**merged[section], **values}
         if encoder is not None and encoder != base.encoder["name"]:
             merged["encoder"] = _replace_encoder(base, encoder)
     else:
         merged = table
-        kind = get_task(task or "classification")
-        merged["encoder"] = kind.encoder_section(encoder or kind.default_encoder)
+        default_task = get_task(task or "classification")
+        merged["encoder"] = default_task.encoder_section(encoder or default_task.default_encoder)
     if task is not None:
         merged["task"] = task
     if (recipe is None and sized) or memory:
@@ -100,10 +100,10 @@ def launch(
         folds: of a cross-validation; 0: none.
         repeats: runs with different seeds.
         tensorboard: whether to write files for TensorBoard.
-        split: the examples, where they have been read already.
+        split: the examples, if they have already been read.
 
     Raises:
-        InputError: bad data, or a folder that holds something else.
+        InputError: invalid data, or a folder with other content.
     """
     set_threads()
     if folds == 1:
@@ -123,7 +123,7 @@ def launch(
 
 
 def _replace_encoder(base: Recipe, encoder: str) -> dict[str, Any]:
-    """Another encoder in the place of a recipe's; of two stacks, the options that both have stay."""
+    """The section of an encoder that replaces the one of a recipe; two stacks share their common options."""
     section = get_task(base.task).encoder_section(encoder)
     if not (encoder.startswith("stacked_") and str(base.encoder["name"]).startswith("stacked_")):
         return section
@@ -141,7 +141,7 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
 
 def _default_settings(recipe: Recipe, split: Split) -> Sections:
     """Settings for the size of the training data."""
-    found = get_task(recipe.task).default_settings(len(split.train), recipe)
-    if is_shards(recipe.data.train) and found.get("training", {}).get("refit"):  # which does not work with shards
-        found["training"] = {**found["training"], "refit": False}
-    return found
+    sections = get_task(recipe.task).default_settings(len(split.train), recipe)
+    if is_shards(recipe.data.train) and sections.get("training", {}).get("refit"):  # not supported with shards
+        sections["training"] = {**sections["training"], "refit": False}
+    return sections

@@ -18,11 +18,11 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
     """The card of a model.
 
     Args:
-        recipe: what it was trained by.
-        name: of its folder.
-        labels: its classes or tags.
-        scores: its figures on each part of the data, "dev" and those of tests.
-        record: the run's circumstances.
+        recipe: the settings of the training.
+        name: name of the run directory.
+        labels: classes or tags.
+        scores: metrics of each part of the data, "dev" and test parts.
+        record: the content of record.json.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -53,7 +53,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         f"# {title}",
         "",
         f"A model for {recipe.task}, trained by `mtsa` {versions['mtsa']} with the encoder `{recipe.encoder['name']}`.",
-        *([f"It answers with one of: {_label_list(labels)}."] if labels else []),
+        *([f"It predicts one of: {_label_list(labels)}."] if labels else []),
         "",
         "## Use",
         "",
@@ -68,21 +68,21 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "## Training",
         "",
-        f"Examples: {trained}. Weights: {record['parameters']['all']:,}, of words {record['parameters']['words']:,}.",
+        f"Examples: {trained}. Parameters: {record['parameters']['all']:,}, {record['parameters']['words']:,} of words.",
         f"Seed {record['seed']}, {record['steps']:,} steps, {record['seconds']:.0f} s.",
-        "Every setting is in `recipe.toml`, the circumstances are in `record.json`.",
+        "Every setting is in `recipe.toml`; data, versions and machine are in `record.json`.",
         "",
-        "## Figures",
+        "## Metrics",
         "",
         *(f"- {_one_line(part)}: {score.metrics.line()}" for part, score in scores.items()),
         "",
-        "The dev figures chose the model" + ("; those of tests did not." if len(scores) > 1 else "."),
-        *(["The dev figures are from before it was trained anew, with the dev data too."] if recipe.training.refit else []),
+        "The dev metrics selected the model" + ("; the test metrics did not." if len(scores) > 1 else "."),
+        *(["The dev metrics are from before the refit, which also trains on the dev data."] if recipe.training.refit else []),
         "",
         "## Limits",
         "",
-        f"Texts are cut after {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
-        + "It knows the language and the kind of text that it was trained on; nothing else was measured.",
+        f"Texts are truncated to {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
+        + "It was evaluated only on text like the training data.",
     ]
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
 
@@ -92,7 +92,7 @@ def _dataset(recipe: Recipe, part: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A name on one line, without what Markdown or an encoding would stumble over."""
+    """A name on one line, without backticks and invalid characters."""
     return " ".join(text.encode("utf-8", "replace").decode().replace("`", "'").split())
 
 

@@ -1,4 +1,4 @@
-"""What a model reads: words with their vectors, or the tokens of a pretrained model; and what it starts from."""
+"""Tokenizers and initial embeddings: words with their vectors, or the tokens of a pretrained model."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors")  # what a p
 
 
 class Inputs(ABC):
-    """The lowest layer of a model: how text becomes numbers, and numbers vectors."""
+    """The tokenizer of a model, and the initial weights of its embeddings."""
 
     tokenizer: Tokenizer
     special_tokens: dict[str, str]  # by their names in `transformers`, such as "pad_token"
     remarks: list[str]
-    about: str  # for the overview, such as "12,345 words"
+    about: str  # description for the log, such as "12,345 words"
     config: dict[str, Any]  # keys of the model's configuration
-    known: Tensor  # numbers of the training words that have a vector in the file
+    known: Tensor  # ids of the training words that have a vector in the file
 
     @abstractmethod
     def fill(self, model: PreTrainedModel) -> None:
-        """Give a fresh model what it starts from."""
+        """Load the initial embeddings into a new model."""
 
 
 def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> Inputs:
@@ -50,7 +50,7 @@ def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: b
         paired: whether the tokenizer also encodes two texts as one.
 
     Raises:
-        InputError: a vector file or a pretrained model that is none.
+        InputError: an invalid vector file or pretrained model.
     """
     return (
         PretrainedInputs(recipe, paired=paired)
@@ -60,7 +60,7 @@ def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: b
 
 
 class WordInputs(Inputs):
-    """The words of the training texts, with the vectors of a file where there is one."""
+    """The words of the training texts, with the vectors of a file if there is one."""
 
     def __init__(self, recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> None:
         least = recipe.tokens.min_freq or (1 if recipe.vectors.file else 2)
@@ -86,7 +86,7 @@ class WordInputs(Inputs):
 
 
 class PretrainedInputs(Inputs):
-    """The tokens and the weights of a pretrained model of `transformers`; nothing but safetensors is loaded."""
+    """The tokens and the weights of a pretrained `transformers` model; only safetensors files are loaded."""
 
     def __init__(self, recipe: Recipe, *, paired: bool) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -99,12 +99,12 @@ class PretrainedInputs(Inputs):
             config = AutoConfig.from_pretrained(self._name)
             loaded = AutoTokenizer.from_pretrained(self._name)
         except (OSError, ValueError, KeyError) as error:
-            raise self._refused(error) from None
+            raise self._load_error(error) from None
         backend = getattr(loaded, "backend_tokenizer", None)
         if backend is None:
-            raise InputError(f"pretrained.model {self._name}: its tokeniser is none of the fast kind (tokenizer.json)")
+            raise InputError(f"pretrained.model {self._name}: it has no fast tokenizer (tokenizer.json)")
         if config.is_encoder_decoder:
-            raise InputError(f"pretrained.model {self._name} is an encoder with a decoder; name a model of one part")
+            raise InputError(f"pretrained.model {self._name} is an encoder-decoder model; name an encoder or a decoder")
         if wanted.lm_weight and not is_language_model(config):
             raise InputError(
                 f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
@@ -116,13 +116,13 @@ class PretrainedInputs(Inputs):
         self.special_tokens = {
             "pad_token": named.get("eos_token") or named.get("unk_token") or "",
             **named,
-        }  # the mask hides it
+        }  # padding is masked
         self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
         self.remarks = []
-        own = ("_name_or_path", "dtype", "torch_dtype")  # of the place it came from; here all is computed in float32
-        kept = {key: value for key, value in config.to_dict().items() if key not in own}
+        dropped = ("_name_or_path", "dtype", "torch_dtype")  # all weights are float32 here
+        kept = {key: value for key, value in config.to_dict().items() if key not in dropped}
         if not isinstance(getattr(config, "hidden_size", None), int):
-            raise InputError(f"pretrained.model {self._name}: its configuration does not say how wide its vectors are")
+            raise InputError(f"pretrained.model {self._name}: its configuration has no hidden_size")
         self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.lm_weight}
         self.known = torch.zeros(0, dtype=torch.long)
 
@@ -135,19 +135,19 @@ class PretrainedInputs(Inputs):
         assert isinstance(words, PretrainedVectors)
         below = words.model
         try:
-            start, told = AutoModel.from_pretrained(
+            start, info = AutoModel.from_pretrained(
                 self._name, use_safetensors=True, dtype=torch.float32, output_loading_info=True
             )
-            missing = [name for name in told["missing_keys"] if name in below.state_dict()]
-            if missing or told["mismatched_keys"]:
+            missing = [name for name in info["missing_keys"] if name in below.state_dict()]
+            if missing or info["mismatched_keys"]:
                 raise ValueError(
-                    f"its weights do not fit its configuration (without {', '.join(sorted(missing)[:3]) or 'any'})"
+                    f"its weights do not match its configuration (missing: {', '.join(sorted(missing)[:3]) or 'none'})"
                 )
             below.load_state_dict({name: value for name, value in start.state_dict().items() if name in below.state_dict()})
             ids = torch.zeros(1, 2, dtype=torch.long)
             width = below.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.shape[-1]
         except (OSError, ValueError, RuntimeError, IndexError, SafetensorError) as error:
-            raise self._refused(error) from None
+            raise self._load_error(error) from None
         below.train()
         if width != model.config.width:
             raise InputError(
@@ -164,7 +164,7 @@ class PretrainedInputs(Inputs):
                 f"add --set tokens.max_length={most}"
             )
 
-    def _refused(self, error: Exception) -> InputError:
+    def _load_error(self, error: Exception) -> InputError:
         first = str(error).strip().split("\n", 1)[0]
         return InputError(f"pretrained.model {self._name} cannot be loaded from its safetensors and tokenizer.json: {first}")
 
@@ -182,8 +182,8 @@ def _load_vectors(recipe: Recipe, words: list[str], *, spaced: bool) -> embeddin
 def _coverage(words: list[str], loaded: embeddings.Vectors) -> str:
     share = len(loaded.wanted) / max(1, len(words))
     missing = [word for word in words if word not in loaded.wanted][:5]
-    shown = f" (the most frequent without: {', '.join(missing)})" if missing else ""
+    shown = f" (most frequent missing words: {', '.join(missing)})" if missing else ""
     return (
         f"vectors: {share:.1%} of {len(words):,} training words are in the file{shown}; "
-        f"{len(loaded.others):,} further words are kept for new text"
+        f"{len(loaded.others):,} further vectors are kept for new text"
     )

@@ -1,4 +1,4 @@
-"""Run one recipe: from files to a run folder. A run that was stopped goes on where its last checkpoint is."""
+"""Run one recipe: from data files to a run directory. An interrupted run resumes from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     folder: Path
     dev: PartScore
     test: PartScore | None
-    unseen: PartScore | None  # the test part without texts that stand in the training or dev data, if there are such
+    unseen: PartScore | None  # the test part without texts that also occur in the training or dev data
     further: dict[str, PartScore]  # further test parts
     best_step: int
     steps: int
@@ -70,11 +70,11 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
     Args:
         recipe: the settings.
         folder: the run directory; an unfinished run of the same recipe and data in it is resumed.
-        split: the examples, where they are not those of the recipe's files.
+        split: the examples, if they are not read from the files of the recipe.
         tensorboard: whether to write files for TensorBoard.
 
     Raises:
-        InputError: bad data, or a folder that holds something else.
+        InputError: invalid data, or a folder with other content.
     """
     silence_transformers()
     world()  # the process group, where there are several processes
@@ -84,19 +84,19 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
             f"{processes} processes need batches of at least as many examples; set training.batch_size (at most "
             f"{MIN_BATCH_SIZE} processes are supported)"
         )
-    own = split or read_split(recipe)
-    sources = describe_sources(recipe, own)
+    examples = split or read_split(recipe)
+    sources = describe_sources(recipe, examples)
     find_checkpoint(folder, recipe, sources)
-    prepared = prepare(recipe, own)
+    prepared = prepare(recipe, examples)
     with lock_run_directory(folder):
-        last = find_checkpoint(folder, recipe, sources)  # again: another process may have ended since
-        return _run(prepared, folder, own, sources, last, tensorboard=tensorboard)
+        last = find_checkpoint(folder, recipe, sources)  # again: another process may have finished since
+        return _run(prepared, folder, examples, sources, last, tensorboard=tensorboard)
 
 
 def _run(
     prepared: Prepared,
     folder: Path,
-    own: Split,
+    split: Split,
     sources: dict[str, Any],
     last: Path | None,
     *,
@@ -117,7 +117,7 @@ def _run(
     dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
     end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds)
     if recipe.training.refit:
-        end = _refit(end, own, folder / REFIT)
+        end = _refit(end, split, folder / REFIT)
     outcome = _finish(end, folder, sources, loop.state.curve, write=first)
     if dist.is_initialized():
         dist.barrier()
@@ -125,7 +125,7 @@ def _run(
 
 
 def _initial_model(prepared: Prepared) -> PreTrainedModel:
-    """The model to start from; a value that its layers refuse is the recipe's fault."""
+    """The initial model; invalid options of its layers are errors in the recipe."""
     try:
         return prepared.model()
     except InputError:
@@ -136,7 +136,7 @@ def _initial_model(prepared: Prepared) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class _TrainingResult:
-    """What training ends with: the model to keep is that of the loop."""
+    """The result of the training; `loop.model` is the final model."""
 
     prepared: Prepared
     loop: TrainingLoop
@@ -163,7 +163,7 @@ def _loop(
 
 
 def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> None:
-    """Train to the end, from the last checkpoint if there is one; `best`: whether the best model will be asked for."""
+    """Train to the end, from the last checkpoint if there is one; `best`: whether `load_best` will be called."""
     _check_shared_directory(loop, last)
     if last is not None:
         loop.restore(last, best=best)
@@ -174,7 +174,7 @@ def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> N
 
 
 def _check_batch_sizes(prepared: Prepared) -> None:
-    """See that each process has a share of every batch.
+    """Check that every batch has at least one example for each process.
 
     Raises:
         InputError: a batch is too small.
@@ -186,7 +186,7 @@ def _check_batch_sizes(prepared: Prepared) -> None:
 
 
 def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
-    """See that all processes look at the same run folder.
+    """Check that all processes see the same run directory.
 
     Raises:
         InputError: they do not.
@@ -201,13 +201,13 @@ def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
         raise InputError(f"{loop.folder}: not all processes see the same files; it must be on a disk that all machines share")
 
 
-def _refit(found: _TrainingResult, split: Split, folder: Path) -> _TrainingResult:
-    """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
-    recipe = found.prepared.recipe
+def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResult:
+    """Train again on training and dev data, for as many epochs as the best step; the dev metrics do not change."""
+    recipe = first.prepared.recipe
     assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
-    batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (found.prepared, prepared)]
-    steps = max(1, round(found.best * batches[1] / batches[0]))
+    batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (first.prepared, prepared)]
+    steps = max(1, round(first.best * batches[1] / batches[0]))
     training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
     loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
@@ -216,9 +216,9 @@ def _refit(found: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     last = checkpoints.list_checkpoints(folder)
     _train(loop, last[-1] if last else None, "refit", best=False)
     loop.load_last()
-    prepared.repeated = found.prepared.repeated
-    prepared.remarks = found.prepared.remarks
-    return _TrainingResult(prepared, loop, found.dev, found.best, found.steps, found.seconds + loop.seconds, steps)
+    prepared.repeated = first.prepared.repeated
+    prepared.remarks = first.prepared.remarks
+    return _TrainingResult(prepared, loop, first.dev, first.best, first.steps, first.seconds + loop.seconds, steps)
 
 
 def _finish(
@@ -227,10 +227,10 @@ def _finish(
     prepared, model, parts = end.prepared, end.loop.model, end.prepared.parts
     test, unseen = None, None
     if "test" in parts:
-        found = parts["test"].predict(model)
-        test = parts["test"].score(found)
+        predictions = parts["test"].predict(model)
+        test = parts["test"].score(predictions)
         if any(prepared.repeated) and not all(prepared.repeated):
-            unseen = parts["test"].score(found, [place for place, known in enumerate(prepared.repeated) if not known])
+            unseen = parts["test"].score(predictions, [place for place, known in enumerate(prepared.repeated) if not known])
     further = {name: part.score(part.predict(model)) for name, part in parts.items() if name.startswith("test:")}
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
@@ -248,7 +248,7 @@ def _finish(
         }
         metrics = {"dev": end.dev.as_json()} | ({"test": test.as_json()} if test else {})
         metrics |= {name: score.as_json() for name, score in further.items()}
-        if unseen is not None:  # the same answers, without the texts that training has seen
+        if unseen is not None:  # the same predictions, without texts that occur in the training data
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         scores = {"dev": end.dev} | ({"test": test} if test else {}) | further
         card = model_card(prepared.recipe, folder.resolve().name, prepared.labels, scores, record)
@@ -259,7 +259,7 @@ def _finish(
 
 
 def count_word_parameters(model: PreTrainedModel) -> int:
-    """How many of a model's weights are those of its words."""
+    """The number of parameters of the word embeddings."""
     words = getattr(model, "words", None) or model.get_input_embeddings()
     return sum(value.numel() for value in words.parameters())
 
@@ -268,24 +268,24 @@ def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
     like = train.sample
     steps, every = steps_of(recipe.training, steps_per_epoch(train, recipe.training))
-    kind = get_task(recipe.task).describe_labels(prepared.labels)
+    labels = get_task(recipe.task).describe_labels(prepared.labels)
     size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch_size)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
-        f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
+        f"{recipe.encoder['name']}: {sizes}, {labels}; {prepared.inputs.about}; at most {steps:,} steps of "
         f"{size}, dev every {every:,}; {padding_share(like, list(batches_of(like, recipe.training))):.1%} padding"
     )
 
 
 def padding_share(part: EncodedData, batches: list[list[int]]) -> float:
-    """The part of all places that is padding; a pair's texts are read in two groups by length."""
+    """The share of padding in all tokens of the batches."""
     words = sum(part.token_count(batch) for batch in batches)
-    places = sum(part.padded_size(batch) for batch in batches)
-    return 1.0 - words / places if places else 0.0
+    padded = sum(part.padded_size(batch) for batch in batches)
+    return 1.0 - words / padded if padded else 0.0
 
 
 def set_threads() -> None:
-    """One share of the cores for each process that torchrun starts here, unless the user chose."""
+    """Divide the cores among the processes of torchrun, unless OMP_NUM_THREADS is set."""
     share = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if share > 1 and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))

@@ -1,4 +1,4 @@
-"""The run folder, which rebuilds itself: config, tokeniser, weights, recipe and figures, and a manifest of them."""
+"""The run directory: configuration, tokenizer, weights, recipe, metrics, and a manifest with checksums."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECIPE = "recipe.toml"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, opened."""
+    """An opened run directory."""
 
     folder: Path
     recipe: Recipe
@@ -40,12 +40,12 @@ class Run:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the classes or tags; empty where predictions are not names."""
+        """The names of the classes or tags; empty if predictions are not names."""
         return get_task(self.recipe.task).labels_of(self.model.config)
 
 
 def write_run(folder: Path, recipe: Recipe, model: Any, inputs: Inputs, reports: dict[str, Any], card: str) -> None:
-    """Write a finished run: each file whole, the manifest last."""
+    """Write a finished run: each file atomically, the manifest last."""
     task, config = get_task(recipe.task), model.config
     config.save_pretrained(folder)
     _write_weights(folder, model)
@@ -61,16 +61,16 @@ def write_run(folder: Path, recipe: Recipe, model: Any, inputs: Inputs, reports:
     write_text(folder / RECIPE, to_toml(recipe))
     for name, report in reports.items():
         write_json(folder / f"{name}.json", report)
-    write_text(folder / CARD, card)  # not in the manifest: it is the owner's to go on with
+    write_text(folder / CARD, card)  # not in the manifest, because users may edit it
     names = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", RECIPE]
     names += task.write_extra(recipe, folder)
     _write_manifest(folder, [*names, *(f"{name}.json" for name in reports)])
 
 
 def copy_run(run: Run, folder: Path) -> None:
-    """Write an opened run into another folder, with its weights as they are now."""
+    """Write an opened run into another folder, with its current weights."""
     if folder.resolve() == run.folder.resolve():
-        raise InputError(f"{folder} is the run folder itself; name another")
+        raise InputError(f"{folder} is the run directory itself; name another folder")
     names = list(_manifest(run.folder / MANIFEST))
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -95,14 +95,14 @@ def open_run(folder: Path) -> Run:
     """Open a finished run.
 
     Raises:
-        InputError: it is none, is not finished, or a file of it is missing or was changed.
+        InputError: not a valid run directory, or the run is not finished.
     """
     check_run(folder)
     recipe = load_recipe(str(folder / RECIPE))
     model = _load_network(folder, recipe) or _load_pretrained(folder, recipe)
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # the manifest matches, so this is a run of another version
+    except Exception as error:  # the checksums match, so another version has written it
         raise _wrong_version(folder, error) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -110,17 +110,17 @@ def open_run(folder: Path) -> Run:
 
 
 def _load_network(folder: Path, recipe: Recipe) -> nn.Module | None:
-    """The model without transformers; None where that cannot be done.
+    """The model, loaded without transformers; None if that is not possible.
 
     Raises:
-        InputError: weights that do not fit.
+        InputError: the weights do not match the configuration.
     """
-    kind = get_task(recipe.task).network_class(recipe)
-    if kind is None or recipe.pretrained.model:
+    network = get_task(recipe.task).network_class(recipe)
+    if network is None or recipe.pretrained.model:
         return None
-    config = check_weights(folder, kind, read_config)
+    config = check_weights(folder, network, read_config)
     try:
-        model = kind(config)
+        model = network(config)
         load_weights(model, folder / "model.safetensors")
     except Exception as error:
         raise _wrong_version(folder, error) from None
@@ -128,22 +128,22 @@ def _load_network(folder: Path, recipe: Recipe) -> nn.Module | None:
 
 
 def _load_pretrained(folder: Path, recipe: Recipe) -> nn.Module:
-    """The model as `transformers` loads it.
+    """The model, loaded by `transformers`.
 
     Raises:
-        InputError: weights that do not fit.
+        InputError: the weights do not match the configuration.
     """
     silence_transformers()
-    kind: Any = get_task(recipe.task).model_class(recipe)
-    check_weights(folder, kind, kind.config_class.from_pretrained)
+    model_class: Any = get_task(recipe.task).model_class(recipe)
+    check_weights(folder, model_class, model_class.config_class.from_pretrained)
     try:
-        model, told = kind.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
+        model, info = model_class.from_pretrained(folder, output_loading_info=True, use_safetensors=True)
     except Exception as error:
         raise _wrong_version(folder, error) from None
-    if told["missing_keys"] or told["unexpected_keys"]:
-        raise InputError(f"{folder}: model.safetensors does not have the weights of config.json; train again")
-    found: nn.Module = model
-    return found
+    if info["missing_keys"] or info["unexpected_keys"]:
+        raise InputError(f"{folder}: the weights in model.safetensors do not match config.json; train again")
+    loaded: nn.Module = model
+    return loaded
 
 
 def _wrong_version(folder: Path, error: Exception) -> InputError:
@@ -151,32 +151,34 @@ def _wrong_version(folder: Path, error: Exception) -> InputError:
 
 
 def check_run(folder: Path) -> None:
-    """See that a folder holds a finished run, as it was written.
+    """Verify the checksums of a finished run.
 
     Raises:
         InputError: as `open_run`.
     """
     if folder.is_file():
-        raise InputError(f"{folder} is a file, no run folder")
+        raise InputError(f"{folder} is a file, not a run directory")
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such run folder; train one with: mtsa train --out {folder} ...")
+        raise InputError(f"{folder}: there is no such run directory; train a model with: mtsa train --out {folder} ...")
     path = folder / MANIFEST
     if not path.exists():
         if (folder / "summary.json").exists():
             one = next((entry.name for entry in sorted(folder.iterdir()) if (entry / MANIFEST).exists()), "fold-01")
-            raise InputError(f"{folder} holds several runs; name one of them, such as {folder / one}")
+            raise InputError(f"{folder} contains several runs; name one of them, such as {folder / one}")
         begun = (folder / RECIPE).exists()
         raise InputError(
-            f"{folder} holds a run that has not ended; run the same `mtsa train` again to go on"
+            f"{folder} contains an unfinished run; rerun `mtsa train` to resume it"
             if begun
-            else f"{folder} is no run folder: it has no {MANIFEST}"
+            else f"{folder} is not a run directory: it has no {MANIFEST}"
         )
-    for name, figures in _manifest(path).items():
+    for name, expected in _manifest(path).items():
         file = folder / name
         if not file.is_file():
             raise InputError(f"{folder}: {name} is missing; restore it, or train again")
-        if fingerprint(file) != figures:
-            raise InputError(f"{folder}: {name} is not the file that training wrote; restore it, or train again")
+        if fingerprint(file) != expected:
+            raise InputError(
+                f"{folder}: checksum mismatch in {name}, which was changed after training; restore it, or train again"
+            )
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -186,6 +188,6 @@ def _manifest(path: Path) -> dict[str, Any]:
         entries = None
     known = isinstance(entries, dict) and {"config.json", "model.safetensors", "tokenizer.json", RECIPE} <= entries.keys()
     if not known or any(Path(name).name != name for name in entries):
-        raise InputError(f"{path} is no manifest of a run; restore it, or train again")
+        raise InputError(f"{path} is not a valid manifest; restore it, or train again")
     found: dict[str, Any] = entries
     return found

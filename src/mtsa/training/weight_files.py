@@ -1,4 +1,4 @@
-"""The weights of a model as files hold them: those that share memory once, in float32 or whatever they are."""
+"""Weights as safetensors files; tied weights are saved once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mtsa.errors import InputError
 
 @contextmanager
 def report_write_errors(folder: Path) -> Iterator[None]:
-    """Around the writing of weights: whatever keeps them from the disk is one sentence.
+    """Turn errors while writing weights into an InputError.
 
     Raises:
         InputError: the disk is full, or the folder cannot be written.
@@ -23,16 +23,16 @@ def report_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # torch has a RuntimeError for a full disk, safetensors an error of its own, tokenizers a plain Exception
+        # for a full disk, torch raises RuntimeError, safetensors SafetensorError, and tokenizers Exception
         of_torch = isinstance(error, RuntimeError) and "PytorchStreamWriter" in str(error)
         if not (of_torch or isinstance(error, OSError | SafetensorError) or type(error) is Exception):
             raise
         why = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}\n".splitlines()[0]
-        raise InputError(f"{folder} cannot be written ({why}); mend that, and give the same command again") from None
+        raise InputError(f"{folder} cannot be written ({why}); fix this and rerun the command") from None
 
 
 def unique_state(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
-    """The weights by name; of those that share memory (tied embeddings), the first alone."""
+    """The weights by name; of tied weights, only the first."""
     seen: set[tuple[int, tuple[int, ...]]] = set()
     kept = {}
     for name, value in model.state_dict().items():
@@ -50,7 +50,7 @@ def save_weights(model: nn.Module, path: Path, without: frozenset[str] = frozens
 
 
 def load_weights(model: nn.Module, path: Path, without: frozenset[str] = frozenset()) -> None:
-    """Read weights back into a model that has those in `without` already."""
+    """Load weights into a model; those in `without` are not in the file."""
     loaded = load_file(path)
     assert loaded.keys() == unique_state(model, without).keys()
     model.load_state_dict(loaded, strict=False)
