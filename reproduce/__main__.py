@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from mtsa.cli.app import start_logging
-from mtsa.cli.shell import fail, refusing
+from mtsa.cli.console import exit_on_error, fail
+from mtsa.cli.main import start_logging
 
 from .bench_commands import bench
 
@@ -53,7 +53,7 @@ def table(
     from .table import check_names
     from .tables import TABLES
 
-    with refusing():
+    with exit_on_error():
         check_names([name], TABLES, "table")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise InputError("tables do not run under torchrun; start the command several times, the processes share the runs")
@@ -107,7 +107,7 @@ def figure(
     from .records import read_records
     from .tables import NLI
 
-    with refusing():
+    with exit_on_error():
         names = draw(NLI.check(read_records(records)), read_costs(cost), out)
     typer.echo(f"{out}: {', '.join(names)}")
 
@@ -138,7 +138,7 @@ def results(
     """Write the results page from the records."""
     from . import results_page
 
-    with refusing():
+    with exit_on_error():
         results_page.write(records, out)
     typer.echo(f"written: {out}")
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mtsa.cli.bench import numbers, recorded
-from mtsa.cli.shell import counter, fail, refusing
+from mtsa.cli.bench import parse_lengths, recorded
+from mtsa.cli.console import exit_on_error, fail, step_counter
 from mtsa.progress import progress
 
 bench = typer.Typer(no_args_is_help=True, help="Speed and memory of whole models.")
@@ -32,7 +32,7 @@ def bench_nli(
     """Time and memory of the paper's sentence-pair models, beside multi-head attention in the same run."""
     from mtsa.bench.layer import aligned
     from mtsa.files import write_json
-    from mtsa.names import nearest
+    from mtsa.messages import nearest
 
     from .benchmarks import nli as pairs
     from .parameter_counts import EIGHT, NLI
@@ -51,8 +51,8 @@ def bench_nli(
             train, dev = pairs.lengths_of(corpus, data)
             setting = dataclasses.replace(setting, train_lengths=tuple(train), dev_lengths=tuple(dev))
         if lengths is not None:
-            setting = dataclasses.replace(setting, lengths=numbers(lengths))
-        with counter(pairs.ticks(setting)) as tick:
+            setting = dataclasses.replace(setting, lengths=parse_lengths(lengths))
+        with step_counter(pairs.ticks(setting)) as tick:
             record = pairs.run(setting, tick)
         write_json(out / "bench-nli.json", record)
     except ValueError as error:
@@ -129,13 +129,13 @@ def bench_srl(
 def _stacks(task: str, out: Path, lengths: str | None, recipes: str | None, repeats: int) -> None:
     from .benchmarks import stacks
 
-    with refusing():
+    with exit_on_error():
         setting = dataclasses.replace(stacks.PRESETS[task], repeats=repeats)
         if lengths is not None:
-            setting = dataclasses.replace(setting, lengths=numbers(lengths))
+            setting = dataclasses.replace(setting, lengths=parse_lengths(lengths))
         if recipes is not None:
             setting = dataclasses.replace(setting, recipes=tuple(name.strip() for name in recipes.split(",")))
-    with counter(stacks.ticks(task, setting)) as tick:
+    with step_counter(stacks.ticks(task, setting)) as tick:
         record = recorded(out / f"bench-{task}.json", lambda: stacks.run(task, setting, tick))
     for name, table in stacks.tables(record).items():
         typer.echo(f"training step of the encoder, sizes of {name}, ratio to multihead\n{table}\n")
@@ -153,7 +153,7 @@ def bench_cost(
     if quick:
         small = {"lengths": (16, 32, 64, 128), "widths": (32, 64), "tokens": (128, 256), "repeats": 1, "names": ("released",)}
         setting = cost.Setting(**small, memory_lengths=(16, 32), memory_widths=(64,), weights=(1000, 100_000))  # type: ignore[arg-type]
-    with counter(cost.ticks(setting)) as tick:
+    with step_counter(cost.ticks(setting)) as tick:
         record = recorded(out / "bench-cost.json", lambda: cost.run(setting, tick))
     for line in (*cost.lines(record), *cost.paper_lines()):
         typer.echo(line)

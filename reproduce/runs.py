@@ -17,13 +17,13 @@ from mtsa.files import fingerprint, write_json
 from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
-from mtsa.training.folder import MANIFEST, open_run
-from mtsa.training.inputs import MODEL_FILES
+from mtsa.training.launch import build_recipe
+from mtsa.training.model_inputs import MODEL_FILES
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import to_toml
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import MANIFEST, open_run
 from mtsa.training.split import Split, repeated
-from mtsa.training.start import make
 
 from .comparison import pack_items
 from .paths import Paths
@@ -110,7 +110,7 @@ class TrainedRun(Run):
             vectors = str(self.paths.glove)
             settings += self.paths.vector_settings
         data = self.data.data_settings(self.paths)
-        return make(recipe, data=data, encoder=self.kind.encoder, vectors=vectors, seed=self.number, settings=settings)
+        return build_recipe(recipe, data=data, encoder=self.kind.encoder, vectors=vectors, seed=self.number, settings=settings)
 
     @property
     def _pretrained(self) -> Path:
@@ -199,7 +199,7 @@ class BaselineRun(Run):
     def recipe(self) -> Recipe:
         """The recipe of the data set, which decides how the files are read and split."""
         data, settings = self.data.data_settings(self.paths), self.paths.vector_settings
-        return make(self.data.recipe, data=data, vectors=str(self.paths.glove), seed=self.number, settings=settings)
+        return build_recipe(self.data.recipe, data=data, vectors=str(self.paths.glove), seed=self.number, settings=settings)
 
     @property
     def settings(self) -> dict[str, Any]:

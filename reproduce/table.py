@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtsa.errors import InputError
-from mtsa.names import nearest
-from mtsa.training.cross_validation import folds_of
+from mtsa.messages import nearest
+from mtsa.training.cross_validation import make_folds
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import Split, check_there, read_split
 
@@ -98,7 +98,7 @@ class DataSet:
             from dataclasses import replace
 
             first = replace(recipe, training=replace(recipe.training, seed=0))
-            return folds_of(first, self.folds)[number]
+            return make_folds(first, self.folds)[number]
         return read_split(recipe)
 
 
@@ -222,7 +222,7 @@ class Table:
         chosen = chosen or [dataset for dataset in self.datasets.values() if dataset.is_present(paths)]
         if not chosen:
             fetch = next((dataset.fetch for dataset in self.datasets.values() if dataset.fetch), "")
-            remedy = f"fetch one with: mtsa data get {fetch}" if fetch else "name their folder with --data"
+            remedy = f"download one with: mtsa data get {fetch}" if fetch else "name their folder with --data"
             raise InputError(f"{paths.data} has no data set of table {self.name}; {remedy}")
         for name in models:
             needed = self.models[name].pretrained

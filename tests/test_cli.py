@@ -107,7 +107,7 @@ def test_information_goes_to_standard_output_and_warnings_to_standard_error():
     """Also in a process of its own, and with the traceback of an error."""
     code = (
         "import logging\n"
-        "from mtsa.cli.app import start_logging\n"
+        "from mtsa.cli.main import start_logging\n"
         "start_logging()\n"
         "start_logging()\n"  # a second call adds nothing
         "log = logging.getLogger('mtsa.training.run')\n"

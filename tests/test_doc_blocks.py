@@ -18,7 +18,7 @@ from mtsa import workbench
 from mtsa.cli import app
 from mtsa.encoders import registry
 from mtsa.tasks import registry as tasks
-from mtsa.training import start
+from mtsa.training import launch
 from tests.doc_commands import ELSEWHERE, ROOT, blocks, commands, filled_in, furnish
 
 pytestmark = pytest.mark.slow
@@ -58,14 +58,14 @@ def place(furnished, tmp_path, monkeypatch):
 def short():
     """Runs of a few steps."""
     with pytest.MonkeyPatch.context() as attributes:
-        plan = start.plan
+        plan = launch.plan_run
 
         def shorter(*arguments, settings=None, **named):
             more = [f"training.max_steps={STEPS}", f"training.eval_steps={STEPS}", "training.refit=false"]
             return plan(*arguments, settings=[*(settings or []), *more], **named)
 
-        attributes.setattr(start, "plan", shorter)
-        attributes.setattr(workbench, "plan", shorter)
+        attributes.setattr(launch, "plan_run", shorter)
+        attributes.setattr(workbench, "plan_run", shorter)
         yield
 
 
@@ -118,7 +118,7 @@ def check_readme(names):
 def check_extending(names):
     assert names["y"].shape == (2, 9, 64)
     assert names["answer"].label in names["model"].labels
-    figures = names["rater"].evaluate("ratings.csv").figures
+    figures = names["rater"].evaluate("ratings.csv").metrics
     assert isinstance(figures, names["Distance"])
     assert figures.count == 60
     assert "off" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]

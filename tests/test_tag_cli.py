@@ -217,7 +217,7 @@ def test_odd_sources(names, roles, folder):
     lines = call("predict", names[0], folder / "doc.conll").stdout.splitlines()
     assert [json.loads(line)["words"] for line in lines] == [["Bob"]]
     (folder / "table.csv").write_text("text,label\na,b\n")
-    assert "a tagger reads no tables" in call("predict", names[0], folder / "table.csv").output
+    assert "a tagger does not read tables" in call("predict", names[0], folder / "table.csv").output
     for run, _ in (names, roles):
         assert json.loads(call("predict", run, "").stdout)["words"] == []
     done = call("embed", names[0], "-", "--out", folder / "v.npy")

@@ -213,7 +213,7 @@ def test_a_task_of_a_user_trains(trained):
     run, done = trained
     assert "108 train, 12 dev, 60 test, 3 stars" in done.stdout
     assert "test: exact stars" in done.stdout
-    assert "12 examples cut from the training data" in done.stderr
+    assert "12 examples split off from the training data" in done.stderr
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["exact"] > 0.8
     assert "A model for rating" in (run / "README.md").read_text()
@@ -288,7 +288,7 @@ def test_a_task_of_a_user_resumes_after_a_kill(place):
     slowly = process(*arguments, "--out", "killed", module="tests.training.slow_training")
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
     end = time.monotonic() + 120
-    while first.poll() is None and not checkpoints.checkpoints(place / "killed" / "checkpoints"):
+    while first.poll() is None and not checkpoints.list_checkpoints(place / "killed" / "checkpoints"):
         assert time.monotonic() < end
         time.sleep(0.01)
     first.kill()

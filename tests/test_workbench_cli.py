@@ -59,7 +59,7 @@ def trained(files):
 
 def test_train_says_what_happened_and_what_is_next(trained):
     _, done = trained
-    assert "20 examples cut from the training data" in done.stderr
+    assert "20 examples split off from the training data" in done.stderr
     assert "best dev at step" in done.stdout
     assert "next: mtsa predict" in done.stdout
 
@@ -146,7 +146,7 @@ def test_standard_output_has_predictions_alone(trained, files):
 def test_what_standard_input_may_hold(trained):
     done = call("predict", trained[0], "-", input=b"Gr\xfc\xdfe\n")
     assert done.exit_code == 2
-    assert "standard input, line 1: byte 0xfc is not utf-8" in done.stderr
+    assert "standard input, line 1: byte 0xfc is not valid utf-8" in done.stderr
     assert call("predict", trained[0], "-", "--encoding", "cp1252", input=b"Gr\xfc\xdfe\n").exit_code == 0
     assert json.loads(call("predict", trained[0], "").stdout)["label"] in ("colour", "fruit")
 
@@ -160,7 +160,7 @@ def test_an_encoding_is_not_remembered(files):
     (files / "utf.csv").write_text("text,label\ngr\u00fcn 1,1\n,0\n", encoding="utf-8")
     done = call("evaluate", files / "latin", "--data", files / "utf.csv", "--json")
     assert json.loads(done.stdout)["count"] == 1
-    assert "left out (line 3)" in done.stderr
+    assert "skipped (line 3)" in done.stderr
     assert call("evaluate", files / "latin", "--data", files / "latin.csv").exit_code == 2
 
 
@@ -190,7 +190,7 @@ def test_lists(trained):
 def test_data_check(files):
     good = call("data", "check", files / "train.csv", "--text-column", "sentence", "--label-column", "kind")
     assert good.exit_code == 0
-    assert "nothing is wrong" in good.stdout
+    assert "no errors found" in good.stdout
     assert call("data", "check", files / "train.csv").exit_code == 2
 
 
@@ -202,7 +202,7 @@ def mistakes(files, run):
         return files / name
 
     out = ("--out", files / "never")
-    yield ("train", "--train", made("empty.csv", ""), *out), "holds no examples"
+    yield ("train", "--train", made("empty.csv", ""), *out), "contains no examples"
     yield ("train", "--train", made("broken.csv", 'text,label\n"a,x\n'), *out), "closing quote"
     yield ("train", "--train", made("latin.csv", b"text,label\ncaf\xe9,x\nb,y\n"), *out), "--encoding cp1252"
     yield ("train", "--train", made("one.csv", "text,label\na,x\nb,x\nc,x\n"), *out), "needs two classes"
@@ -210,13 +210,13 @@ def mistakes(files, run):
     nan = made("nan.csv", "text,label\na,1\nb,nan\n")
     yield ("train", "--task", "regression", "--train", nan, *out), "finite number"
     yield ("train", "--train", files / "none.csv", *out), "no such file"
-    yield ("train", *out), "nothing to train on"
+    yield ("train", *out), "no training data"
     yield ("train", "--train", files / "train.csv"), "--out"
     yield ("train", "--train", files / "train.csv", *out), 'no column "text"'
     yield ("train", "--train", files / "train.csv", "--encoder", "bilsm", *out), 'did you mean "bilstm"'
     yield ("train", "--train", files / "train.csv", "--set", "training.batchsize=2", *out), 'did you mean "batch_size"'
     yield ("train", "trec.cpa", *out), 'did you mean "trec.cpu"'
-    yield ("train", "trec.cpu", *out), "fetch it with: mtsa data get trec"
+    yield ("train", "trec.cpu", *out), "download it with: mtsa data get trec"
     good = ("--text-column", "sentence", "--label-column", "kind", "--train", files / "train.csv")
     yield ("train", *good, "--vectors", files / "none.txt", *out), "no such file"
     yield ("train", *good, "--out", run), "finished run"
@@ -224,15 +224,15 @@ def mistakes(files, run):
     yield ("train", *good, "--folds", "3", "--repeats", "2", *out), "choose one"
     unknown = made("unknown.csv", "sentence,kind\na,colour\nb,shape\n")
     yield ("evaluate", run, "--data", unknown), 'line 3: label "shape" is unknown to the model, which knows colour, fruit'
-    yield ("evaluate", files / "nowhere", "--data", unknown), "no such run folder"
-    yield ("evaluate", files, "--data", unknown), "is no run folder"
+    yield ("evaluate", files / "nowhere", "--data", unknown), "no such run directory"
+    yield ("evaluate", files, "--data", unknown), "is not a run directory"
     yield ("predict", run, files / "none.csv"), "no such file"
     yield ("predict", run, files / "none.dat"), "looks like a file name, but there is no such file"
     (files / "mine").mkdir(exist_ok=True)
     made("mine/thesis.txt", "x")
     yield ("demo", "--out", files / "mine"), "holds no earlier demonstration"
     yield ("predict", run, unknown, "--out", files / "x.txt"), ".jsonl or .csv"
-    yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: this is no JSON"
+    yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: not valid JSON"
     yield ("predict", run, made("other.csv", "txt\na\n")), 'no column "sentence"'
     yield ("train", *good, "--set", "encoder.heads=3", *out), "num_heads (3) is odd"
     yield ("train", files / "train.csv", *out), "--train"
@@ -241,7 +241,7 @@ def mistakes(files, run):
     yield ("data", "check", files / "nothing.csv", "--format", "cvs"), 'did you mean "csv"'
     yield ("recipes", "trek.cpu"), 'did you mean "trec.cpu"'
     yield ("data", "get", "glov"), 'did you mean "glove.6B"'
-    yield ("data", "check", made("x.data", "a")), "cannot tell the format"
+    yield ("data", "check", made("x.data", "a")), "cannot infer the format"
 
 
 def test_every_mistake_gets_one_sentence_and_exit_code_2(trained, files):

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from mtsa.bench.memory import peak_bytes, resident
-from mtsa.data.batching import shuffled_batches, tensors
-from mtsa.data.tokenization import numbers, word_tokenizer
+from mtsa.data.batching import make_batch, shuffled_batches
+from mtsa.data.tokenization import encode_texts, word_tokenizer
 from mtsa.encoders.biblosa import BiblosaEncoder
 from mtsa.machine import circumstances
 from mtsa.models.hub_models import MtsaForSequencePairClassification
@@ -124,7 +124,7 @@ def _passes(
 def _words(lengths: Sequence[tuple[int, int]], seed: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     sides = [[torch.randint(2, _WORDS, (pair[side],), generator=generator).tolist() for pair in lengths] for side in (0, 1)]
-    return tensors(*sides) | {"labels": torch.randint(0, 3, (len(lengths),), generator=generator)}
+    return make_batch(*sides) | {"labels": torch.randint(0, 3, (len(lengths),), generator=generator)}
 
 
 def lengths_of(corpus: str, data: Path) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -137,7 +137,7 @@ def lengths_of(corpus: str, data: Path) -> tuple[list[tuple[int, int]], list[tup
     split = DATASETS[corpus].read(Paths(data))
     found = []
     for examples in (split.train, split.dev):
-        sides = [numbers(tokenizer, [example.texts[side] for example in examples], 0)[0] for side in (0, 1)]
+        sides = [encode_texts(tokenizer, [example.texts[side] for example in examples], 0)[0] for side in (0, 1)]
         found.append([(len(first), len(second)) for first, second in zip(*sides, strict=True)])
     return found[0], found[1]
 

@@ -10,8 +10,8 @@ from mtsa.bench import sentences
 from mtsa.bench.contenders import BASELINE
 from mtsa.bench.layer import aligned, stops, table
 from mtsa.errors import InputError
-from mtsa.inference import parity
-from mtsa.names import one_line
+from mtsa.inference import export_parity as parity
+from mtsa.messages import one_line
 
 from . import cost, serving, stacks, tagging
 from . import nli as pairs
@@ -86,7 +86,7 @@ def _export_section(record: dict[str, Any], path: Path) -> str:
     """How an exported model differs from the model, and how quick it is."""
     about = ", ".join(f"{key} {value}" for key, value in record["encoder"].items())
     lines = [f"## A model exported as {record['form']}\n", _circumstances(record, path)]
-    lines += [f"Task {record['task']}, encoder: {about}.\n", "```", *parity.lines(record), "```", ""]
+    lines += [f"Task {record['task']}, encoder: {about}.\n", "```", *parity.report_lines(record), "```", ""]
     return "\n".join(lines)
 
 

@@ -19,9 +19,9 @@ from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.models.translator import build_translator
 from mtsa.tasks.translation import config_of
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import load_recipe
-from mtsa.training.start import make
 from reproduce.table import Model
 from reproduce.tables import TABLES
 
@@ -121,7 +121,7 @@ def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: 
 def encoder(task: str, recipe: str, row: str, setting: Setting) -> Padded:
     """The encoder of a row of a task's table, in the sizes of a recipe."""
     kind = _MODELS[task][row]
-    made = make(recipe, encoder=kind.encoder, settings=[f"{key}={value}" for key, value in kind.options.items()])
+    made = build_recipe(recipe, encoder=kind.encoder, settings=[f"{key}={value}" for key, value in kind.options.items()])
     torch.manual_seed(setting.seed)
     return Padded(Translating(made) if task == "translation" else Tagging(made), setting.padding)
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mtsa.data.sentences import Sentence
+from mtsa.data.tagger_inputs import Sentence
 from mtsa.inference.auto import open_predictor
 from mtsa.machine import circumstances
 from mtsa.tasks.tag_predictor import WordPredictor

@@ -10,7 +10,7 @@ from typing import Any
 from mtsa.data import readers
 from mtsa.data.examples import Example, Layout
 from mtsa.training.recipe import Recipe
-from mtsa.training.split import Split, check_there, cut
+from mtsa.training.split import Split, check_there, split_off
 from reproduce.paths import Paths
 from reproduce.table import Column, DataSet, Model, Table, View, by_name
 
@@ -40,7 +40,7 @@ class PairSet(DataSet):
         train = [example for name in self.data["train"] for example in self._read(paths, name)]
         dev = [example for name in self.data["dev"] for example in self._read(paths, name)]
         if not dev:
-            train, dev = cut(train, 0.1, seed, by_class=True)
+            train, dev = split_off(train, 0.1, seed, by_class=True)
         return Split(
             train, dev, [], [], {f"test:{part}": self._read(paths, name) for part, name in (self.tests or {}).items()}
         )

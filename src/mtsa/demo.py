@@ -9,10 +9,10 @@ from pathlib import Path
 from mtsa.errors import InputError
 from mtsa.files import write_text
 from mtsa.inference.auto import open_predictor
-from mtsa.inference.heat_maps import draw
+from mtsa.inference.heat_maps import draw_heat_maps
 from mtsa.tasks.predictor import Question
+from mtsa.training.launch import build_recipe
 from mtsa.training.run import Outcome, run_recipe
-from mtsa.training.start import make
 
 _MARK = "demo.txt"
 COMPARED = ("mtsa", "bilstm", "embedding")
@@ -26,13 +26,13 @@ NEW = (
 )
 
 
-def show(out: Path, say: Callable[[str], None]) -> None:
+def run_demo(out: Path, say: Callable[[str], None]) -> None:
     """Run the demonstration into a folder of its own, which is made anew."""
     _make_room(out)
     say("1. Train: questions into six classes by the kind of answer asked for (833 to train on, no word vectors)\n")
     outcomes = {}
     for name in COMPARED:
-        recipe = make("questions.cpu", encoder=name)
+        recipe = build_recipe("questions.cpu", encoder=name)
         outcomes[name] = run_recipe(recipe, out / name)
         say("")
     say("2. Compare on the 238 test questions\n")
@@ -40,7 +40,7 @@ def show(out: Path, say: Callable[[str], None]) -> None:
         say(line)
     ours = outcomes["mtsa"]
     assert ours.test is not None
-    say(f"\n{ours.test.figures.table()}\n\n3. Use: questions nobody wrote down before\n")
+    say(f"\n{ours.test.metrics.table()}\n\n3. Use: questions nobody wrote down before\n")
     predictor = open_predictor(ours.folder)
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
         assert answer.label is not None
@@ -48,7 +48,7 @@ def show(out: Path, say: Callable[[str], None]) -> None:
     say("\n4. Look inside: what each head and the pooling looked at\n")
     for number, text in enumerate(NEW[:3], start=1):
         picture = out / f"attention-{number}.png"
-        draw(predictor.explain(Question(text)), picture)
+        draw_heat_maps(predictor.explain(Question(text)), picture)
         say(f"  {picture}")
     say(
         f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes, locks and checksums of files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ except ImportError:  # Windows has none
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block ends without an error."""
+    """A temporary path that replaces `path` if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
         partial.chmod(0o666 & ~umask())
-        force(partial)
+        fsync(partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -32,9 +32,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether this process has a file or folder for itself while the block runs; the lock goes with the process.
+    """Lock a file or folder while the block runs; yields whether this process has the lock. It ends with the process.
 
-    Nor has it what another process has renamed or removed in the meantime.
+    The lock is not acquired if another process has renamed or removed the path.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -53,8 +53,8 @@ def locked(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def force(path: Path) -> None:
-    """See that a file or folder is on the disk, not in memory alone."""
+def fsync(path: Path) -> None:
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,20 +63,20 @@ def force(path: Path) -> None:
 
 
 def umask() -> int:
-    """What new files and folders are not allowed."""
+    """The umask of this process."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -1,16 +1,16 @@
-"""`import mtsa.hub` makes the models known to the Auto classes of `transformers`; the one import with a side effect."""
+"""`import mtsa.hub` registers the models with the Auto classes of `transformers`."""
 
 from __future__ import annotations
 
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
+from mtsa.models.attention_patching import ARCHITECTURES, patched_classes, patched_config_class
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from mtsa.models.hub_models import (
     MtsaForSequenceClassification,
     MtsaForSequencePairClassification,
     MtsaForTokenClassification,
 )
-from mtsa.models.swap import ARCHITECTURES, config_class, swapped_classes
 
 __all__ = [
     "MtsaConfig",
@@ -21,10 +21,10 @@ __all__ = [
     "MtsaTaggerConfig",
 ]
 
-for _kind in ARCHITECTURES:
-    AutoConfig.register(f"mtsa_{_kind}", config_class(_kind), exist_ok=True)
-    for _auto, _class in swapped_classes(_kind):
-        _auto.register(config_class(_kind), _class, exist_ok=True)
+for _type in ARCHITECTURES:
+    AutoConfig.register(f"mtsa_{_type}", patched_config_class(_type), exist_ok=True)
+    for _auto, _class in patched_classes(_type):
+        _auto.register(patched_config_class(_type), _class, exist_ok=True)
 AutoConfig.register(MtsaConfig.model_type, MtsaConfig, exist_ok=True)
 AutoConfig.register(MtsaPairConfig.model_type, MtsaPairConfig, exist_ok=True)
 AutoConfig.register(MtsaTaggerConfig.model_type, MtsaTaggerConfig, exist_ok=True)

@@ -39,7 +39,7 @@ _display: Display | None = None
 _open: ContextVar[Bar | None] = ContextVar("open bar", default=None)
 
 
-def show_with(display: Display | None) -> None:
+def set_display(display: Display | None) -> None:
     """Set how bars are shown, for the whole process; None for not at all."""
     global _display
     _display = display

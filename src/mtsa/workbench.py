@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from mtsa.data.in_memory import IN_MEMORY, is_in_memory
 from mtsa.errors import InputError
-from mtsa.names import nearest
+from mtsa.messages import nearest
+from mtsa.training.launch import plan_run
 from mtsa.training.recipe import Data
 from mtsa.training.recipe_files import RENAMED, toml_value
 from mtsa.training.run import run_recipe
-from mtsa.training.start import plan
 
 if TYPE_CHECKING:
     from mtsa.tasks.predictor import Predictor
@@ -64,7 +64,7 @@ def train(
             files[key], memory[key] = IN_MEMORY, value
         else:
             files[key] = str(value) if isinstance(value, Path) else value
-    made, split = plan(
+    made, split = plan_run(
         recipe,
         task=task,
         data=files,

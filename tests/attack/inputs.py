@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data import readers
-from mtsa.data.check import check
 from mtsa.data.check_tags import check_roles, check_tagged
+from mtsa.data.check_texts import check_texts
 from mtsa.data.embeddings import read_vectors
 from mtsa.data.examples import Layout
 from mtsa.data.parallel import read_parallel
 from mtsa.data.props import read_props
-from mtsa.data.role_files import read_roles
-from mtsa.data.sharding import deal, open_shards
+from mtsa.data.sharding import open_shards, write_shards
+from mtsa.data.srl_formats import read_roles
 from mtsa.data.tagged import read_tagged
 from mtsa.errors import InputError
 from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml
@@ -68,7 +68,7 @@ class Reader:
             if "\n" in str(error).strip():
                 raise ValueError(f"a refusal of several lines: {error}") from error
             return True
-        return bool(getattr(found, "wrong", False))
+        return bool(getattr(found, "errors", False))
 
 
 _CSV = b'text,label\n"what is it, then",a\nwho was it,b\nwhere,a\n'
@@ -90,7 +90,7 @@ _VECTORS = b"the 0.1 0.2 -0.3\nof 1e-3 0 7\n<unk> 0 0 0\n"
 
 
 def _table(format, **more):
-    paired = bool(more.get("pair_column")) or format in readers.PAIRED
+    paired = bool(more.get("pair_column")) or format in readers.PAIR_FORMATS
     return lambda path: readers.read(path, Layout(format=format, **more), paired=paired)
 
 
@@ -116,7 +116,7 @@ def readers_of(folder: Path) -> list[Reader]:
     with zipfile.ZipFile(folder / "good.zip", "w") as archive:
         archive.writestr("glove.txt", _VECTORS)
     examples = readers.read(_put(folder / "good.csv", _CSV), Layout())
-    deal(examples, folder / "shards", task="classification", shards=1, seed=0)
+    write_shards(examples, folder / "shards", task="classification", shards=1, seed=0)
     recipe = to_toml(make_recipe({"data": {"train": "a.csv"}}, [])).encode()
     return [
         Reader("CSV", "a.csv", _CSV, _table("csv")),
@@ -154,7 +154,7 @@ def readers_of(folder: Path) -> list[Reader]:
         ),
         Reader("index of shards", "shards/shards.json", (folder / "shards" / "shards.json").read_bytes(), _shards),
         Reader("recipe", "r.toml", recipe, lambda p: load_recipe(str(p))),
-        Reader("check of a file", "c.csv", _CSV, lambda p: check(p, Layout())),
+        Reader("check of a file", "c.csv", _CSV, lambda p: check_texts(p, Layout())),
         Reader("check of tags", "c.conll", _TAGS, lambda p: check_tagged(p, Layout(format="columns"))),
         Reader("check of roles", "c.jsonl", _ROLES, lambda p: check_roles(p, Layout(format="jsonl"))),
     ]

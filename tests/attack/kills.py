@@ -27,11 +27,11 @@ from reproduce.runner import execute_all
 from reproduce.tables import CLASSIFICATION
 
 from mtsa.data.catalogue import Download
-from mtsa.data.downloads import get
+from mtsa.data.downloads import fetch
 from mtsa.data.examples import Example
-from mtsa.data.sharding import deal, open_shards
-from mtsa.training.folder import MANIFEST, open_run
+from mtsa.data.sharding import open_shards, write_shards
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import MANIFEST, open_run
 from tests.sample_data import glove, sentences, small_recipe, write_csv
 from tests.training import pretrain_tiny
 
@@ -192,7 +192,7 @@ def dealing(folder: Path) -> Work:
 
     def run(own):
         if not (own / "shards").exists():
-            deal(examples, own / "shards", task="classification", shards=5, seed=0)
+            write_shards(examples, own / "shards", task="classification", shards=5, seed=0)
 
     return Work(
         "dealing into shards", run, lambda own: (own / "shards").exists(),
@@ -230,7 +230,7 @@ def downloading(folder: Path) -> Work:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wanted = Download(f"http://127.0.0.1:{server.server_address[1]}/x.bin", "x.bin")
     return Work(
-        "downloading", lambda own: get(wanted, own, pause=0.0), lambda own: (own / "x.bin").exists() and _locked(own),
+        "downloading", lambda own: fetch(wanted, own, pause=0.0), lambda own: (own / "x.bin").exists() and _locked(own),
         lambda own: (own / "x.bin").read_bytes(), 0.6,
     )  # fmt: skip
 

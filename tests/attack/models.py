@@ -12,8 +12,8 @@ from mtsa.files import fingerprint
 from mtsa.inference.auto import open_predictor
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
-from mtsa.serve.served_model import Served
-from mtsa.training.folder import MANIFEST
+from mtsa.serve.served_model import ServedModel
+from mtsa.training.run_directory import MANIFEST
 from tests.attack.inputs import damaged
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "recipe.toml", "model.safetensors", MANIFEST)
@@ -52,7 +52,7 @@ def attack_server(runs, count: int, seed: int) -> dict[str, int]:
     """Send damaged requests to a server with all the runs: an answer, or a status of 4xx with one sentence."""
     rng = random.Random(seed)
     refused = 0
-    app = build_app({task: Served(task, predictor) for task, predictor in runs.items()}, Limits())
+    app = build_app({task: ServedModel(task, predictor) for task, predictor in runs.items()}, Limits())
     with TestClient(app, base_url="http://localhost") as client:
         for _ in range(count):
             task = rng.choice(list(runs))

@@ -268,7 +268,7 @@ def test_a_long_sentence_stays_readable(page):
 
 
 def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
-    from mtsa.inference.page import write_page
+    from mtsa.inference.attention_page import write_page
 
     found = attention_maps(runs["classification"], "there is a small red apple here")
     write_page(found, tmp_path / "look.html")

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from mtsa.data.catalogue import SOURCES, Download
-from mtsa.data.downloads import LOCK, get
+from mtsa.data.downloads import LOCK, fetch
 from mtsa.errors import InputError
 
 BODY = bytes(range(256)) * 4000
@@ -69,28 +69,28 @@ def download(server, name="file.bin", members=()):
     return Download(f"http://127.0.0.1:{server.server_port}/{name}", name, members)
 
 
-def fetch(server, folder, **options):
-    return get(download(server, **options), folder, pause=0.01)
+def fetch_from(server, folder, **options):
+    return fetch(download(server, **options), folder, pause=0.01)
 
 
 def test_the_first_download_is_locked_and_the_second_does_nothing(server, tmp_path):
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     lock = json.loads((tmp_path / LOCK).read_text())["file.bin"]
     assert lock["size"] == len(BODY)
     assert len(lock["sha256"]) == 64
-    fetch(server, tmp_path)
+    fetch_from(server, tmp_path)
     assert len(server.asked) == 1
 
 
 def test_a_broken_connection_goes_on_where_it_stopped(server, tmp_path):
     server.break_after = 300_000
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     assert server.asked == [None, "bytes=300000-"]
 
 
 def test_a_part_from_an_earlier_day_is_gone_on_with(server, tmp_path):
     (tmp_path / ".file.bin.part").write_bytes(BODY[:1000])
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     assert server.asked == ["bytes=1000-"]
     assert not (tmp_path / ".file.bin.part").exists()
 
@@ -98,46 +98,46 @@ def test_a_part_from_an_earlier_day_is_gone_on_with(server, tmp_path):
 def test_a_part_of_an_older_version_is_not_gone_on_with(server, tmp_path):
     (tmp_path / ".file.bin.part").write_bytes(b"old" * 300)
     (tmp_path / ".file.bin.part.tag").write_text('"older"')
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "file.bin"]
 
 
 def test_a_server_without_ranges_gives_the_whole_file_again(server, tmp_path):
     server.ranges = False
     (tmp_path / ".file.bin.part").write_bytes(b"x" * 1000)
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
 
 
 def test_a_whole_part_is_fetched_again(server, tmp_path):
     (tmp_path / ".file.bin.part").write_bytes(BODY)
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     assert server.asked == [f"bytes={len(BODY)}-", None]
 
 
 def test_a_file_that_changed_on_the_server_is_refused(server, tmp_path):
-    fetch(server, tmp_path)
+    fetch_from(server, tmp_path)
     (tmp_path / "file.bin").unlink()
     server.body = BODY[:-1] + b"!"
     with pytest.raises(InputError, match="the first download had"):
-        fetch(server, tmp_path)
+        fetch_from(server, tmp_path)
     assert not (tmp_path / "file.bin").exists()
     server.body = BODY
-    fetch(server, tmp_path)
+    fetch_from(server, tmp_path)
 
 
 def test_a_file_damaged_here_is_fetched_again(server, tmp_path):
-    fetch(server, tmp_path).write_bytes(b"damaged")
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    fetch_from(server, tmp_path).write_bytes(b"damaged")
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
 
 
 def test_errors_of_the_server(server, tmp_path):
     server.errors = [404]
     with pytest.raises(InputError, match="answers 404"):
-        fetch(server, tmp_path)
+        fetch_from(server, tmp_path)
     server.errors = [503, 503]
-    assert fetch(server, tmp_path).read_bytes() == BODY
+    assert fetch_from(server, tmp_path).read_bytes() == BODY
     with pytest.raises(InputError, match=r"http://127.0.0.1:1/x"):
-        get(Download("http://127.0.0.1:1/x", "x"), tmp_path, pause=0.01)
+        fetch(Download("http://127.0.0.1:1/x", "x"), tmp_path, pause=0.01)
 
 
 def test_named_members_are_taken_out_and_nothing_else(server, tmp_path):
@@ -146,17 +146,17 @@ def test_named_members_are_taken_out_and_nothing_else(server, tmp_path):
         archive.writestr("trees/train.txt", "(2 a)")
         archive.writestr("../escape.txt", "out")
     server.body = packed.getvalue()
-    fetch(server, tmp_path / "data", name="a.zip", members=(("trees/train.txt", "train.txt"),))
+    fetch_from(server, tmp_path / "data", name="a.zip", members=(("trees/train.txt", "train.txt"),))
     assert (tmp_path / "data" / "train.txt").read_text() == "(2 a)"
     assert not (tmp_path / "escape.txt").exists()
-    with pytest.raises(InputError, match="not the archive it should be"):
-        fetch(server, tmp_path / "data", name="a.zip", members=(("trees/none.txt", "none.txt"),))
+    with pytest.raises(InputError, match="not the expected archive"):
+        fetch_from(server, tmp_path / "data", name="a.zip", members=(("trees/none.txt", "none.txt"),))
 
 
 def test_a_spoilt_lock_file_is_refused(server, tmp_path):
     (tmp_path / LOCK).write_text("[]")
-    with pytest.raises(InputError, match="no lock file"):
-        fetch(server, tmp_path)
+    with pytest.raises(InputError, match="not a valid lock file"):
+        fetch_from(server, tmp_path)
 
 
 def test_the_catalogue_names_files_inside_the_folder():

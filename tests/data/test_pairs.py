@@ -5,10 +5,10 @@ import json
 import pytest
 
 from mtsa.data import readers
-from mtsa.data.check import check
+from mtsa.data.check_texts import check_texts
 from mtsa.data.examples import Layout
 from mtsa.errors import InputError
-from mtsa.training.start import make
+from mtsa.training.launch import build_recipe
 
 ROWS = [
     ("A man sleeps.", "A person rests.", "entailment", "1e"),
@@ -83,13 +83,13 @@ def test_users_tables_and_an_empty_side(tmp_path):
 
 
 WRONG = {
-    "single format": ({"format": "trec"}, True, "format trec holds single texts; leave out --task pair"),
-    "pair format": ({"format": "nli"}, False, "format nli holds pairs of texts; add --task pair"),
+    "single format": ({"format": "trec"}, True, "format trec contains single texts; leave out --task pair"),
+    "pair format": ({"format": "nli"}, False, "format nli contains pairs of texts; add --task pair"),
     "one column": ({"format": "csv"}, True, "a pair needs two columns"),
-    "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has columns of its own"),
-    "one column alone": ({"text_column": "a"}, True, "format nli has columns of its own"),
+    "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has fixed columns"),
+    "one column alone": ({"text_column": "a"}, True, "format nli has fixed columns"),
     "one column twice": ({"text_column": "a", "pair_column": "a"}, True, 'column "a" is named twice'),
-    "unread column": ({"pair_column": "b"}, False, "--pair-column b is read by tasks on pairs alone"),
+    "unread column": ({"pair_column": "b"}, False, "--pair-column b applies to pairs only"),
 }
 
 
@@ -97,26 +97,26 @@ WRONG = {
 def test_layouts_that_do_not_fit_the_task(case, tmp_path):
     options, paired, message = WRONG[case]
     with pytest.raises(InputError, match=message):
-        readers.settle(Layout(**options), tmp_path / "x.csv", paired=paired)
+        readers.resolve_layout(Layout(**options), tmp_path / "x.csv", paired=paired)
 
 
 def test_short_rows_and_other_values_are_named_with_their_line(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text("gold_label\tsentence1\tsentence2\nneutral\tonly one\n")
-    with pytest.raises(InputError, match="line 2: 2 fields; the columns that are needed go to 3"):
+    with pytest.raises(InputError, match="line 2: 2 fields; at least 3 are required"):
         read(path, format="nli")
     path = tmp_path / "t.jsonl"
     path.write_text('{"sentence1": "a", "sentence2": null, "gold_label": "x"}\n')
-    with pytest.raises(InputError, match='line 1: column "sentence2" holds None'):
+    with pytest.raises(InputError, match='line 1: column "sentence2" contains None'):
         read(path)
 
 
 def test_a_check_looks_at_both_sides(tmp_path):
     rows = [*ROWS, ("A dog runs.", "A cat runs.", "neutral", "3"), ("A dog runs.", "", "neutral", "4")]
-    told = "\n".join(check(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
+    told = "\n".join(check_texts(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
     assert "1 rows without an agreed label (-)" in told
     assert "1 row with an empty text" in told
-    assert "1 text there before with another label: lines 3 and 4" in told
+    assert "1 duplicate with another label: lines 3 and 4" in told
 
 
 def test_a_row_of_json_that_lacks_a_key_is_told_with_its_line(tmp_path):
@@ -138,7 +138,9 @@ def test_columns_of_ones_own_go_before_the_format_of_a_recipe():
     """The recipes of SNLI read its own columns; whoever names others has a table."""
     data = {"train": "a.csv", "dev": "b.csv", "text_column": "a", "pair_column": "b"}
     assert (
-        make("snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.lr_multiplier=1.0"]).data.format
+        build_recipe(
+            "snli.cpu", data=data, settings=['vectors.file=""', 'vectors.member=""', "vectors.lr_multiplier=1.0"]
+        ).data.format
         == "auto"
     )
-    assert make("snli.cpu").data.format == "nli"
+    assert build_recipe("snli.cpu").data.format == "nli"

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from mtsa.data import readers
+from mtsa.data.classification_formats import oversample
 from mtsa.data.examples import Layout
-from mtsa.data.official import emphasised
 from mtsa.errors import InputError
 
 
@@ -79,33 +79,38 @@ def test_sst_sentences_and_phrases(tmp_path):
 WRONG = {
     "missing column": ("a.csv", "txt,label\na,x\n", {}, r'there is no column "text"; did you mean "txt"\?'),
     "other delimiter": ("a.csv", "text;label\na;x\n", {}, "--delimiter"),
-    "too many fields": ("a.csv", "text,label\na,b,x\n", {}, "line 2: 3 fields where the header has 2"),
+    "too many fields": ("a.csv", "text,label\na,b,x\n", {}, "line 2: 3 fields, but the header has 2"),
     "open quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', {}, "line 3: a closing quote is missing"),
-    "doubled column": ("a.csv", "text,text\na,b\n", {}, 'line 1: the column "text" is there twice'),
-    "wrong encoding": ("a.csv", b"text,label\nok,x\ncaf\xe9,y\n", {}, "line 3: byte 0xe9 is not utf-8; .*--encoding cp1252"),
+    "doubled column": ("a.csv", "text,text\na,b\n", {}, 'line 1: the column "text" occurs twice'),
+    "wrong encoding": (
+        "a.csv",
+        b"text,label\nok,x\ncaf\xe9,y\n",
+        {},
+        "line 3: byte 0xe9 is not valid utf-8; .*--encoding cp1252",
+    ),
     "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'encoding "utf8x" is unknown'),
     "utf-16": ("a.csv", "text,label\na,x\n".encode("utf-16-le"), {}, "NUL"),
-    "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: it holds a NUL character; is this a text file"),
-    "spelled NUL": ("a.csv", "text,label\na+AAA-b,x\n", {"encoding": "utf-7"}, "line 2: it holds a NUL"),
-    "empty file": ("a.csv", "", {}, "holds no examples"),
-    "header alone": ("a.csv", "text,label\n", {}, "holds no examples"),
+    "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: it contains a NUL character; is this a text file"),
+    "spelled NUL": ("a.csv", "text,label\na+AAA-b,x\n", {"encoding": "utf-7"}, "line 2: it contains a NUL"),
+    "empty file": ("a.csv", "", {}, "contains no examples"),
+    "header alone": ("a.csv", "text,label\n", {}, "contains no examples"),
     "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),
     "long line": ("a.csv", "text,label\n" + "a" * 100_000 + ",x\n", {}, "line 2: more than 65,536 characters"),
     "long text": ("a.csv", 'text,label\n"' + "a\n" * 50_000 + '",x\n', {}, "line 2: "),
-    "no json": ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: this is no JSON"),
+    "no json": ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: not valid JSON"),
     "json list": ("a.jsonl", "[1]\n", {}, "line 1: a JSON list"),
-    "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: this is no JSON"),
-    "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" holds 3'),
+    "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: not valid JSON"),
+    "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" contains 3'),
     "half a character": ("a.jsonl", '{"text": "a \\ud800", "label": 1}\n', {}, r"line 1: '\\ud800' is half of a character"),
-    "carriage returns": ("a.csv", "text,label\ra,x\rb,y\r", {}, "line 1: a carriage return stands inside the line"),
+    "carriage returns": ("a.csv", "text,label\ra,x\rb,y\r", {}, "line 1: the line contains a carriage return"),
     "json label": ("a.jsonl", '{"text": "a", "label": [1]}\n', {}, r"line 1: the label is \[1\]"),
-    "ending": ("a.data", "x", {}, "cannot tell the format"),
+    "ending": ("a.data", "x", {}, "cannot infer the format"),
     "format": ("a.csv", "x", {"format": "csw"}, 'did you mean "csv"'),
-    "trec label": ("a", "HUMAN:x who ?\n", {"format": "trec"}, 'line 1: "HUMAN:x" is no TREC label'),
+    "trec label": ("a", "HUMAN:x who ?\n", {"format": "trec"}, 'line 1: "HUMAN:x" is not a TREC label'),
     "trec classes": ("a", "HUM:x who ?\n", {"format": "trec", "classes": 7}, "6 or 50"),
-    "tree": ("a", "(3 (2 a)\n", {"format": "sst"}, "line 1: this is no tree"),
-    "tree label": ("a", "(9 a)\n", {"format": "sst"}, 'line 1: "9" is no label'),
-    "text after tree": ("a", "(2 a) b\n", {"format": "sst"}, "line 1: this is no tree"),
+    "tree": ("a", "(3 (2 a)\n", {"format": "sst"}, "line 1: not a tree"),
+    "tree label": ("a", "(9 a)\n", {"format": "sst"}, 'line 1: "9" is not a label'),
+    "text after tree": ("a", "(2 a) b\n", {"format": "sst"}, "line 1: not a tree"),
 }
 
 
@@ -141,6 +146,6 @@ def test_phrases_as_the_authors_weighted_them(tmp_path):
     """Each distinct phrase once; whole sentences and phrases that are not neutral as often as asked for."""
     path = tmp_path / "trees.txt"
     path.write_text("(2 (2 it) (2 (2 is) (4 good)))\n(2 (2 it) (3 works))\n(4 good)\n")
-    found = Counter((e.text, e.label) for e in emphasised([*readers.read(path, Layout(format="sst", phrases=True))], 4))
+    found = Counter((e.text, e.label) for e in oversample([*readers.read(path, Layout(format="sst", phrases=True))], 4))
     once = {("it", "2"): 1, ("is", "2"): 1, ("is good", "2"): 1}
     assert found == once | {("it is good", "2"): 4, ("good", "4"): 4, ("it works", "2"): 4, ("works", "3"): 4}

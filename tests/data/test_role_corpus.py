@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtsa.data.frames import VERB
-from mtsa.data.role_files import read_roles
+from mtsa.data.srl_formats import read_roles
 
 FOLDER = Path(str(resources.files("mtsa.corpora"))) / "roles"
 

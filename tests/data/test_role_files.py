@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.role_files import read_roles, role_lines, words_beside
+from mtsa.data.srl_formats import read_roles, role_lines, words_path
 from mtsa.errors import InputError
 
 SENTENCES = [
@@ -61,17 +61,17 @@ def test_a_packed_file_is_unpacked_and_half_of_one_refused(tmp_path):
     path.write_bytes(gzip.compress(("\n".join(role_lines(SENTENCES, "propbank")) + "\n").encode()))
     assert plain(read_roles(path)) == plain(SENTENCES)
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(InputError, match="is no whole gzip file"):
+    with pytest.raises(InputError, match="is not a complete gzip file"):
         read_roles(path)
 
 
 WRONG = {
-    "no JSON": ("jsonl", "{", "line 1: this is no JSON"),
+    "no JSON": ("jsonl", "{", "line 1: not valid JSON"),
     "no words": ("jsonl", '{"words": []}', 'line 1: "words" must be a list'),
     "predicate out of range": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 1}]}', "the predicate is 1"),
     "role out of range": (
         "jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0, 3]]}]}', "A0 goes from 0 to 3"),
-    "no role": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0]]}]}', "is no role; write"),
+    "no role": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0]]}]}', "is not a role; write"),
     "overlap": (
         "jsonl",
         '{"words": ["a", "b"], "frames": [{"predicate": 0, "roles": [["V", 0, 0], ["A0", 0, 1]]}]}',
@@ -83,7 +83,7 @@ WRONG = {
         "jsonl", '{"words": ["a"], "frames": [{"predicate": 0}, {"predicate": 0}]}', "two frames have the predicate 0"),
     "few columns": ("propbank", "d 0 0 word", "line 1: 4 columns"),
     "no column": ("propbank", "d 0 0 runs V * run run.01", "1 rolesets, but 0 columns of roles"),
-    "nothing": ("propbank", "", "holds no sentence"),
+    "nothing": ("propbank", "", "contains no sentence"),
 }  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def test_wrong_files_are_answered_with_the_line(case, tmp_path):
 
 
 def test_formats_are_told_by_the_ending(tmp_path):
-    with pytest.raises(InputError, match="cannot tell the format"):
+    with pytest.raises(InputError, match="cannot infer the format"):
         read_roles(tmp_path / "x.txt")
     with pytest.raises(InputError, match='format "prop" is unknown'):
         read_roles(tmp_path / "x.txt", format="prop")
@@ -120,8 +120,11 @@ def test_the_real_files_are_read_whole_and_written_without_loss(tmp_path):
         ('{"words": ["a"], "frames": [{"predicate": 0, "roles": 3}]}', '"roles" is 3'),
         ('{"words": ["a"], "frames": [{"predicate": 0, "roles": null}]}', '"roles" is None'),
         ('{"words": ["a b"], "frames": []}', "none of them empty or with a space"),
-        ('{"words": ["a"], "frames": [{"predicate": 0, "lemma": "give up"}]}', '"give up" of the predicate 0 holds a space'),
-        ('{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A 0", 0, 0]]}]}', "is no role"),
+        (
+            '{"words": ["a"], "frames": [{"predicate": 0, "lemma": "give up"}]}',
+            '"give up" of the predicate 0 contains a space',
+        ),
+        ('{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A 0", 0, 0]]}]}', "is not a role"),
     ],
 )
 def test_what_no_layout_could_hold_is_refused(tmp_path, line, told):
@@ -144,7 +147,7 @@ def test_senses_and_parts_of_speech_survive(tmp_path):
 def test_encodings_and_packed_props(tmp_path):
     (tmp_path / "a.props.gz").write_bytes(gzip.compress("caf\u00e9\t(V*)\n".encode("cp1252")))
     (tmp_path / "a.words.gz").write_bytes(gzip.compress("caf\u00e9\n".encode("cp1252")))
-    words = words_beside(tmp_path / "a.props.gz", "auto")
+    words = words_path(tmp_path / "a.props.gz", "auto")
     (sentence,) = read_roles(tmp_path / "a.props.gz", words=words, encoding="cp1252")
     assert sentence.words == ("caf\u00e9",)
     with pytest.raises(InputError, match="--encoding cp1252"):

@@ -10,7 +10,7 @@ import pytest
 
 from mtsa.data.examples import Example
 from mtsa.data.frames import Frame, RoleSentence, Span
-from mtsa.data.sharding import INDEX, deal, is_shards, open_shards
+from mtsa.data.sharding import INDEX, is_shards, open_shards, write_shards
 from mtsa.data.tagged import TaggedSentence
 from mtsa.errors import InputError
 from mtsa.files import locked
@@ -35,7 +35,7 @@ def unplaced(examples):
 
 @pytest.mark.parametrize("task", KINDS)
 def test_each_example_is_in_one_shard(tmp_path, task):
-    dealt = deal(KINDS[task], tmp_path / "s", task=task, shards=4, seed=0)
+    dealt = write_shards(KINDS[task], tmp_path / "s", task=task, shards=4, seed=0)
     found = open_shards(tmp_path / "s", task)
     assert dealt == found
     assert unplaced(found) == unplaced(KINDS[task])
@@ -48,7 +48,8 @@ def test_chance_deals(tmp_path):
     """A shard is a sample of all: the first half of the file is in it as often as the second; another seed, other shards."""
     examples = [Example(str(n), "a", n) for n in range(1000)]
     one, again, other = (
-        deal(examples, tmp_path / str(n), task="classification", shards=4, seed=seed) for n, seed in enumerate((0, 0, 1))
+        write_shards(examples, tmp_path / str(n), task="classification", shards=4, seed=seed)
+        for n, seed in enumerate((0, 0, 1))
     )
     first = [int(example.text) for example in one.read(0)]
     assert 80 < sum(number < 500 for number in first) < 170
@@ -57,14 +58,14 @@ def test_chance_deals(tmp_path):
 
 
 def test_a_shard_that_chance_leaves_empty_is_left_out(tmp_path):
-    shards = deal([Example("a", "b", 1)], tmp_path / "s", task="classification", shards=9, seed=0)
+    shards = write_shards([Example("a", "b", 1)], tmp_path / "s", task="classification", shards=9, seed=0)
     assert shards.counts == (1,)
     assert [path.name for path in sorted((tmp_path / "s").iterdir())] == ["shard-00000.jsonl", INDEX]
 
 
 def test_what_waits_in_memory_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtsa.data.sharding._HELD", 100)
-    shards = deal(KINDS["classification"], tmp_path / "s", task="classification", shards=4, seed=0)
+    monkeypatch.setattr("mtsa.data.sharding._BUFFER_SIZE", 100)
+    shards = write_shards(KINDS["classification"], tmp_path / "s", task="classification", shards=4, seed=0)
     assert unplaced(shards) == unplaced(KINDS["classification"])
 
 
@@ -74,22 +75,22 @@ def test_nothing_is_left_of_a_deal_that_fails(tmp_path):
         raise InputError("line 2 is bad")
 
     with pytest.raises(InputError, match="line 2 is bad"):
-        deal(broken(), tmp_path / "s", task="classification", shards=2, seed=0)
+        write_shards(broken(), tmp_path / "s", task="classification", shards=2, seed=0)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="no examples"):
-        deal([], tmp_path / "s", task="classification", shards=2, seed=0)
+        write_shards([], tmp_path / "s", task="classification", shards=2, seed=0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_there_is_refused(tmp_path):
     (tmp_path / "s").mkdir()
-    with pytest.raises(InputError, match="is there already"):
-        deal(KINDS["pair"], tmp_path / "s", task="pair", shards=2, seed=0)
+    with pytest.raises(InputError, match="already exists"):
+        write_shards(KINDS["pair"], tmp_path / "s", task="pair", shards=2, seed=0)
 
 
 def test_damage_is_told(tmp_path):
     folder = tmp_path / "s"
-    deal(KINDS["classification"], folder, task="classification", shards=2, seed=0)
+    write_shards(KINDS["classification"], folder, task="classification", shards=2, seed=0)
     assert is_shards(str(folder))
     assert not is_shards(str(tmp_path))
     shards = open_shards(folder, "classification")
@@ -103,12 +104,12 @@ def test_damage_is_told(tmp_path):
         shards.read(1)
     assert shards.sha256() != before
     file.write_text(whole[:-20])
-    with pytest.raises(InputError, match=r"shard-00001.jsonl, line .* no JSON"):
+    with pytest.raises(InputError, match=r"shard-00001.jsonl, line .* not valid JSON"):
         shards.read(1)
     file.unlink()
     with pytest.raises(InputError, match="no such file"):
         shards.read(1)
-    with pytest.raises(InputError, match="no such file; make the shards anew"):
+    with pytest.raises(InputError, match="no such file; create the shards again"):
         shards.sha256()
 
 
@@ -132,10 +133,10 @@ def test_two_that_deal_into_one_folder_are_refused(tmp_path):
     (partial / "shard-00000.jsonl").write_text("of another")
     with locked(partial) as mine:
         assert mine
-        with pytest.raises(InputError, match="another process is dealing into it"):
-            deal(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
+        with pytest.raises(InputError, match="another process is writing to it"):
+            write_shards(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
     assert (partial / "shard-00000.jsonl").read_text() == "of another"
-    deal(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
+    write_shards(KINDS["classification"], tmp_path / "shards", task="classification", shards=2, seed=0)
     assert not partial.exists()
     assert unplaced(open_shards(tmp_path / "shards", "classification")) == unplaced(KINDS["classification"])
 
@@ -164,5 +165,5 @@ def test_a_lock_on_what_was_renamed_is_none(tmp_path):
 def test_shards_of_a_task_from_outside(tmp_path):
     with patch.dict(registry._tasks):
         registry.register(type("Own", (Similarity,), {"name": "own"}))
-        deal(KINDS["similarity"], tmp_path / "s", task="own", shards=2, seed=0)
+        write_shards(KINDS["similarity"], tmp_path / "s", task="own", shards=2, seed=0)
         assert unplaced(open_shards(tmp_path / "s", "own")) == unplaced(KINDS["similarity"])

@@ -7,9 +7,9 @@ import pytest
 
 from mtsa.data.check_tags import check_roles, check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.sentences import read_sentences
 from mtsa.data.tagged import read_tagged
-from mtsa.data.tokenization import split_text, word_numbers, word_tokenizer
+from mtsa.data.tagger_inputs import read_sentences
+from mtsa.data.tokenization import encode_word_lists, split_text, word_tokenizer
 from mtsa.errors import InputError
 
 CONLL = """-DOCSTART- -X- O O
@@ -69,13 +69,13 @@ SLIPS = {
     "no such column": ("a.conll", "Ada B-PER\n", {"label_column": "3"}, "line 1: 2 columns"),
     "a name": ("a.conll", "Ada B-PER\n", {"label_column": "ner"}, "columns have no names"),
     "the word's": ("a.conll", "Ada B-PER\n", {"label_column": "1"}, "a number from 2"),
-    "nothing": ("a.conll", "\n\n", {}, "holds no sentence"),
-    "no json": ("a.jsonl", "{\n", {}, "a.jsonl, line 1: this is no JSON"),
+    "nothing": ("a.conll", "\n\n", {}, "contains no sentence"),
+    "no json": ("a.jsonl", "{\n", {}, "a.jsonl, line 1: not valid JSON"),
     "counts": ("a.jsonl", '{"words": ["a"], "tags": ["X", "Y"]}\n', {}, "line 1: 1 words, but 2 tags"),
     "no list": ("a.jsonl", '{"words": "a b", "tags": ["X", "Y"]}\n', {}, '"words" must be a list of texts'),
     "empty word": ("a.jsonl", '{"words": [" "], "tags": ["X"]}\n', {}, "none of them empty"),
-    "space": ("a.jsonl", '{"words": ["New York"], "tags": ["X"]}\n', {}, "holds a space"),
-    "format": ("a.conll", "Ada B-PER\n", {"format": "csv"}, 'format "csv" is none of tagged sentences'),
+    "space": ("a.jsonl", '{"words": ["New York"], "tags": ["X"]}\n', {}, "contains a space"),
+    "format": ("a.conll", "Ada B-PER\n", {"format": "csv"}, 'format "csv" is not a format of tagged sentences'),
 }
 
 
@@ -91,13 +91,13 @@ def test_check_of_tagged_sentences(tmp_path):
     lines = "\n".join(check_tagged(path, Layout()).lines())
     assert "3 sentences" in lines
     assert "4 spans, 2 labels: X 2, Y 2" in lines
-    assert "odd: 2 x span that goes on (I-) without a beginning" in lines
-    assert "1 sentences that were there before: line 4" in lines
+    assert "warning: 2 x span that continues (I-) without a beginning" in lines
+    assert "1 duplicate sentences: line 4" in lines
     wrong = check_tagged(file(tmp_path, "a X\nb X\n"), Layout())
-    (told,) = wrong.wrong
+    (told,) = wrong.errors
     assert 'tag "X"' in told
     assert "at least two" in told
-    assert "line 1" in check_tagged(file(tmp_path, "a\n"), Layout()).wrong[0]
+    assert "line 1" in check_tagged(file(tmp_path, "a\n"), Layout()).errors[0]
     assert "6 tags" not in lines
 
 
@@ -105,8 +105,8 @@ def test_check_finds_stray_tags_and_columns(tmp_path):
     rows = [f"w{n} {'B-X' if n % 3 else 'O'}" for n in range(200)]
     path = file(tmp_path, "\n".join([*rows, "w o", "x y B-X"]) + "\n")
     lines = "\n".join(check_tagged(path, Layout()).lines())
-    assert "odd: tags mark spans but for o, so all are taken for plain tags" in lines
-    assert "odd: 1 lines have not 2 columns as the others have: line 202" in lines
+    assert "warning: tags mark spans except o, so all are read as plain tags" in lines
+    assert "warning: 1 lines do not have 2 columns like the others: line 202" in lines
     marks = check_tagged(file(tmp_path, "a S-X\nb O\nc B-X\nd E-X\n"), Layout())
     assert "2 spans, 1 labels: X 2" in "\n".join(marks.lines())
 
@@ -118,13 +118,13 @@ def test_check_of_roles(tmp_path):
     lines = "\n".join(report.lines())
     assert "1 predicates, 2 roles, 2 labels: C-A1 1, R-A0 1" in lines
     assert "1 sentences without a predicate" in lines
-    assert "continued (C-) without a beginning" in lines
-    assert "reference (R-) without what it refers to" in lines
-    assert "nothing is wrong" in lines
+    assert "continued role (C-) without a beginning" in lines
+    assert "reference (R-) to a role that does not occur" in lines
+    assert "no errors found" in lines
     (tmp_path / "a.words").unlink()
-    assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).wrong[0]
+    assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).errors[0]
     (tmp_path / "b.words").write_text("no\n")
-    (told,) = check_roles(file(tmp_path, "-\n", "b.props"), Layout()).wrong
+    (told,) = check_roles(file(tmp_path, "-\n", "b.props"), Layout()).errors
     assert "no sentence has a predicate" in told
 
 
@@ -133,7 +133,7 @@ def test_text_is_split_where_the_vocabulary_does_not_know_the_piece():
     assert split_text(tokenizer, "So-called plan. Don\u2019t e-mail the U.S. ...") == [
         "So-called", "plan", ".", "Do", "n't", "e", "-", "mail", "the", "U.S.", ".", ".", ".",
     ]  # fmt: skip
-    assert word_numbers(tokenizer, [["So-called", "what?"], []]) == [[2, 1], []]
+    assert encode_word_lists(tokenizer, [["So-called", "what?"], []]) == [[2, 1], []]
 
 
 def test_sentences_of_any_file(tmp_path):

@@ -38,8 +38,8 @@ def test_words_are_counted_and_numbered_by_frequency():
     assert tokenization.count_words(texts) == ["a", "b", "c", "d"]
     assert tokenization.count_words(texts, least=2) == ["a", "b"]
     tokenizer = tokenization.word_tokenizer(["a", "b"])
-    assert tokenization.numbers(tokenizer, ["a z b", ""], 0) == ([[2, 1, 3], []], 0)
-    assert tokenization.numbers(tokenizer, ["a z b", "a"], 2) == ([[2, 1], [2]], 1)
+    assert tokenization.encode_texts(tokenizer, ["a z b", ""], 0) == ([[2, 1, 3], []], 0)
+    assert tokenization.encode_texts(tokenizer, ["a z b", "a"], 2) == ([[2, 1], [2]], 1)
 
 
 GLOVE = "the 0.1 0.2 0.3\nof 1 2 3\n. . 7 8 9\nrare -1 -2 -3\nother 4 5 6\n"
@@ -72,11 +72,11 @@ def test_a_word2vec_header_is_passed_over(tmp_path):
 
 
 FAULTS = {
-    "empty": ("", "holds no word vectors"),
+    "empty": ("", "contains no word vectors"),
     "cut off": (GLOVE + "word 1 2", "line 6: 2 numbers where the lines before have 3"),
-    "no number": (GLOVE + "word 1 x 2\n", "line 6: one of the values is no number"),
+    "no number": (GLOVE + "word 1 x 2\n", "line 6: one of the values is not a number"),
     "nan": (GLOVE + "word 1 nan 2\n", "line 6: one of the values is not a finite number"),
-    "text": ("hello\n", "line 1: this is no word vector"),
+    "text": ("hello\n", "line 1: not a word vector"),
 }
 
 
@@ -93,7 +93,7 @@ def test_damaged_and_ambiguous_archives(tmp_path):
     with pytest.raises(InputError, match="damaged"):
         embeddings.read_vectors(tmp_path / "half.gz", {"the"})
     (tmp_path / "bad.zip").write_bytes(b"no zip")
-    with pytest.raises(InputError, match="no zip file"):
+    with pytest.raises(InputError, match="not a zip file"):
         embeddings.read_vectors(tmp_path / "bad.zip", {"the"})
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
         pass
@@ -135,10 +135,10 @@ def test_sorted_batches_keep_to_their_budget():
 
 
 def test_padded_rows():
-    ids, mask = batching.padded([[5, 6, 7], [], [8]])
+    ids, mask = batching.pad_rows([[5, 6, 7], [], [8]])
     assert ids.tolist() == [[5, 6, 7], [0, 0, 0], [8, 0, 0]]
     assert mask.sum(1).tolist() == [3, 0, 1]
-    assert batching.padded([[]])[0].shape == (1, 1)
+    assert batching.pad_rows([[]])[0].shape == (1, 1)
 
 
 @pytest.mark.parametrize("least", [1, 4, 8])

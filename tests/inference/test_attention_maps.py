@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 import mtsa
 from mtsa.cli import app
 from mtsa.errors import InputError
-from mtsa.inference.attention_maps import AttentionMaps, Layer
-from mtsa.inference.heat_maps import draw, shown_heads
-from mtsa.inference.page import write_page
-from mtsa.inference.sampling import draw_texts
-from mtsa.inference.weights import as_json, strongest
-from mtsa.models.swapped_attention import SwappedAttention
+from mtsa.inference.attention_maps import AttentionMaps, LayerMaps
+from mtsa.inference.attention_page import write_page
+from mtsa.inference.attention_weights import maps_to_json, strongest_pairs
+from mtsa.inference.heat_maps import draw_heat_maps, shown_heads
+from mtsa.inference.sentence_sampling import sample_sentences
+from mtsa.models.patched_attention import PatchedAttention
 from tests import oracle
 from tests.nn.layers import weights_by_definition
 from tests.trained_models import attention_maps
@@ -32,7 +32,7 @@ def recorded_inputs(model):
         given = [one for one in (*arguments, *options.values()) if isinstance(one, torch.Tensor)]
         calls.setdefault(module, []).append(given[0].detach().double())
 
-    watched = (mtsa.MultiMaskAttention, mtsa.Source2Token, SwappedAttention)
+    watched = (mtsa.MultiMaskAttention, mtsa.Source2Token, PatchedAttention)
     handles = [part.register_forward_pre_hook(note, with_kwargs=True) for part in model.modules() if isinstance(part, watched)]
     try:
         yield calls
@@ -44,9 +44,9 @@ def recorded_inputs(model):
 def attention_by_definition(module, x, heads):
     """token2token and source2token weights in float64, by the oracle; the projections are those of the layer."""
     module = copy.deepcopy(module).double()
-    if isinstance(module, SwappedAttention):
+    if isinstance(module, PatchedAttention):
         q, k, v = module.project(x)
-        s, activation = module.source(k, v), module.swap.pairwise
+        s, activation = module.source(k, v), module.options.pairwise
     else:
         q, k, _, s = module.project(x)
         activation = module.score_activation
@@ -101,22 +101,22 @@ def test_no_hook_is_left_on_the_model(runs):
 @pytest.mark.parametrize("task", ["classification", "tagging", "srl", "translation"])
 def test_pictures(runs, task, ending, tmp_path):
     path = tmp_path / f"a.{ending}"
-    draw(attention_maps(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
+    draw_heat_maps(attention_maps(runs[task], "the $old_1$ red dog \u65e5\u672c\U0001f642"), path)
     if ending == "png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     with pytest.raises(InputError, match="the ending must be"):
-        draw(attention_maps(runs[task], "a b"), tmp_path / "a.pdf")
-    with pytest.raises(InputError, match="layer 9 is not there"):
-        draw(attention_maps(runs[task], "a b"), path, layer=8)
+        draw_heat_maps(attention_maps(runs[task], "a b"), tmp_path / "a.pdf")
+    with pytest.raises(InputError, match="layer 9 does not exist"):
+        draw_heat_maps(attention_maps(runs[task], "a b"), path, layer=8)
 
 
 def test_a_picture_shows_rows_that_look_and_columns_that_are_looked_at(monkeypatch, tmp_path):
     from matplotlib import pyplot
 
     monkeypatch.setattr(pyplot, "close", lambda figure: None)
-    draw([made()], tmp_path / "a.png")
+    draw_heat_maps([made()], tmp_path / "a.png")
     figure = pyplot.gcf()
     images = [axes.images[0].get_array() for axes in figure.subfigs[0].axes if axes.images]
     forward, backward, source = (torch.tensor(image.data) for image in images)
@@ -132,9 +132,9 @@ def test_a_long_sentence_is_numbered_and_listed(monkeypatch, tmp_path):
 
     words = [f"word{place}" for place in range(60)]
     weights = torch.full((1, 60, 60), 1 / 60)
-    one = AttentionMaps(words, [Layer(["full"], weights, torch.full((1, 60, 2), 1 / 60))], None, "x")
+    one = AttentionMaps(words, [LayerMaps(["full"], weights, torch.full((1, 60, 2), 1 / 60))], None, "x")
     monkeypatch.setattr(pyplot, "close", lambda figure: None)
-    draw([one], tmp_path / "a.svg")
+    draw_heat_maps([one], tmp_path / "a.svg")
     figure = pyplot.gcf().subfigs[0]
     assert "60 word59" in figure.get_suptitle()
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -164,11 +164,11 @@ def made(words=3):
     weights[1, 0, 1:] = torch.tensor([0.25, 0.75])
     weights[1, 1, 2] = 1.0
     source = torch.full((2, words, 4), 1 / words)
-    return AttentionMaps(["a", "b", "c"], [Layer(["forward", "backward"], weights, source)], None, "x")
+    return AttentionMaps(["a", "b", "c"], [LayerMaps(["forward", "backward"], weights, source)], None, "x")
 
 
 def test_the_strongest_pairs():
-    found = strongest(made(), 3)
+    found = strongest_pairs(made(), 3)
     assert [(head, word, other) for _, head, word, other in found] == [
         ("head 1 (forward)", "c", "a"),
         ("head 2 (backward)", "a", "c"),
@@ -219,14 +219,14 @@ def test_a_layer_tells_the_weights_of_a_feature(runs):
     assert layer.pairs(2)[0, 0].abs().sum() == 0  # the first word has nothing before it
     torch.testing.assert_close(layer.words(2), layer.source2token[..., 2])
     torch.testing.assert_close(layer.words(), layer.source2token.mean(-1))
-    assert strongest(found, 1, feature=2) != strongest(found, 1)
+    assert strongest_pairs(found, 1, feature=2) != strongest_pairs(found, 1)
 
 
 def test_numbers():
-    told = as_json(made())
+    told = maps_to_json(made())
     assert told["layers"][0]["token2token"][0][2] == pytest.approx([0.9, 0.1, 0.0])
     assert told["layers"][0]["source2token"][0] == pytest.approx([1 / 3] * 3)
-    assert len(as_json(made(), features=True)["layers"][0]["source2token"][0][0]) == 4
+    assert len(maps_to_json(made(), features=True)["layers"][0]["source2token"][0][0]) == 4
 
 
 def test_the_command(runs, tmp_path):
@@ -244,12 +244,12 @@ def test_the_command(runs, tmp_path):
         ((places["classification"], "a", "--pair", "b"), "reads single texts"),
         ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
         ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
-        ((places["classification"], "a b", "--features"), "goes with --json"),
-        ((places["classification"], "a b", "--layer", 2), "layer 2 is not there; the model has 1"),
-        ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 is not there"),
+        ((places["classification"], "a b", "--features"), "needs --json"),
+        ((places["classification"], "a b", "--layer", 2), "layer 2 does not exist; the model has 1"),
+        ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 does not exist"),
         ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
         ((places["classification"], "a b", "--out", tmp_path / "no" / "a.png"), "there is no folder"),
-        ((places["classification"], "a b", "--feature", 6), "feature 6 is not there; a head of this layer has 5"),
+        ((places["classification"], "a b", "--feature", 6), "feature 6 does not exist; a head of this layer has 5"),
         ((places["classification"],), "give a sentence, or --sample"),
         ((places["classification"], "a b", "--sample", 2, "--data", "x"), "not both"),
         ((places["classification"], "--sample", 2), "--sample and --data go together"),
@@ -267,13 +267,13 @@ def test_random_sentences_of_a_file(runs, tmp_path):
     rows = "".join(f"{text},fruit\n" for text in texts)
     (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
     predictor = runs["classification"]
-    drawn = draw_texts(predictor, str(tmp_path / "a.csv"), 5, 0)
+    drawn = sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 0)
     assert len(set(drawn)) == 5
     assert set(drawn) < set(texts[:30])
-    assert drawn == draw_texts(predictor, str(tmp_path / "a.csv"), 5, 0)
-    assert drawn != draw_texts(predictor, str(tmp_path / "a.csv"), 5, 1)
-    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are wanted"):
-        draw_texts(predictor, str(tmp_path / "a.csv"), 31, 0)
+    assert drawn == sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 0)
+    assert drawn != sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 1)
+    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are requested"):
+        sample_sentences(predictor, str(tmp_path / "a.csv"), 31, 0)
 
 
 @pytest.mark.slow
@@ -293,4 +293,4 @@ def test_the_figure_of_the_paper(runs, task, data, tmp_path):
 def test_sentences_of_a_translator_and_a_tagger(runs, tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"the old red dog {place}\n" for place in range(6)))
     for task in ("translation", "tagging"):
-        assert len(draw_texts(runs[task], str(tmp_path / "a.txt"), 3, 0)) == 3
+        assert len(sample_sentences(runs[task], str(tmp_path / "a.txt"), 3, 0)) == 3

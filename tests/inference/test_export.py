@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtsa.cli import app
-from mtsa.inference.export import whole_folder
+from mtsa.inference.graph_export import atomic_directory
 
 WITHOUT = (
     "import sys, runpy; sys.modules['mtsa'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -69,7 +69,7 @@ def test_a_classifier_as_onnx_with_int8(runs, tmp_path):
     assert helps(out)
     again = call(predictor.run.folder, "--out", out)
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "already exists" in again.output
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_what_cannot_be_exported(runs, tmp_path):
     folder = runs["classification"].run.folder
     for arguments, message in (
         ((folder, "--out", tmp_path / "a", "--to", "onx"), "onnx"),
-        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "goes with --to onnx"),
+        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "needs --to onnx"),
         ((runs["translation"].run.folder, "--out", tmp_path / "a"), "a translator cannot be exported"),
         (
             (runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"),
@@ -134,7 +134,7 @@ def test_what_cannot_be_exported(runs, tmp_path):
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
         ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
         ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; name another folder"),
-        ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, no run folder"),
+        ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, not a run directory"),
     ):
         done = call(*arguments)
         assert done.exit_code == 2, (arguments, done.output)
@@ -146,7 +146,7 @@ def test_an_export_that_fails_leaves_nothing(runs, tmp_path, monkeypatch):
     def broken(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mtsa.inference.parity.opposed_gaps", broken)
+    monkeypatch.setattr("mtsa.inference.export_parity.check_underflow", broken)
     done = call(runs["classification"].run.folder, "--out", tmp_path / "a", "--to", "torch")
     assert done.exit_code == 2
     assert "No space left" in done.output
@@ -156,7 +156,7 @@ def test_an_export_that_fails_leaves_nothing(runs, tmp_path, monkeypatch):
 def test_a_folder_appears_whole_and_nothing_of_others_goes(tmp_path, monkeypatch):
     (tmp_path / "a.partial").mkdir()
     (tmp_path / "a.partial" / "mine").write_text("kept")
-    with whole_folder(tmp_path / "a") as partial:
+    with atomic_directory(tmp_path / "a") as partial:
         (partial / "x").write_text("1")
         assert not (tmp_path / "a").exists()
     assert (tmp_path / "a" / "x").read_text() == "1"
@@ -164,7 +164,7 @@ def test_a_folder_appears_whole_and_nothing_of_others_goes(tmp_path, monkeypatch
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "a.partial").stat().st_mode
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    with whole_folder(Path()) as partial:
+    with atomic_directory(Path()) as partial:
         (partial / "x").write_text("2")
     assert (tmp_path / "empty" / "x").read_text() == "2"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.partial", "empty"]

@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoModel
 
 from mtsa.errors import InputError
 from mtsa.interop import replace_self_attention
-from mtsa.models.swap import ARCHITECTURES, model_class
-from mtsa.models.swapped_attention import Swap, real_keys
+from mtsa.models.attention_patching import ARCHITECTURES, patched_model_class
+from mtsa.models.patched_attention import PatchOptions, padding_mask
 from mtsa.nn.reference import attend
 from mtsa.nn.spec import make_spec
 
@@ -133,8 +133,8 @@ def test_a_swapped_model_is_saved_and_loaded_whole(kind, tmp_path):
     model.save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     assert config.model_type == f"mtsa_{kind}"
-    assert config.mtsa == Swap(masks="halves", source="key", source_scale="logsigmoid").as_json()
-    loaded = model_class(getattr(transformers, MODELS[kind][0])).from_pretrained(tmp_path).eval()
+    assert config.mtsa == PatchOptions(masks="halves", source="key", source_scale="logsigmoid").as_json()
+    loaded = patched_model_class(getattr(transformers, MODELS[kind][0])).from_pretrained(tmp_path).eval()
     assert torch.equal(loaded(**inputs(kind)).logits, wanted)
     assert type(loaded) is type(model)
     loaded.save_pretrained(tmp_path / "again")
@@ -312,18 +312,18 @@ SLIPS = {
     "not supported": (
         lambda: transformers.GPT2Model(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2)),
         {},
-        '"gpt2" cannot be swapped',
+        '"gpt2" cannot be replaced',
     ),
-    "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be swapped; supported are bert'),
-    "twice": (lambda: replace_self_attention(made("bert")), {}, "is swapped already"),
+    "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be replaced; supported: bert'),
+    "twice": (lambda: replace_self_attention(made("bert")), {}, "already replaced"),
     "masks": (lambda: made("bert"), {"masks": "forward*3"}, "3 heads, but there are 4"),
     "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
     "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
     "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
-    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "which a saved model can keep"),
+    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "to be stored in a configuration"),
     "bias": (lambda: made("bert"), {"source_bias": float("nan")}, "source_bias is nan; it must be a number"),
     "many masks": (lambda: made("bert"), {"masks": "forward*3000000000"}, "too many"),
-    "encoder alone": (lambda: made("bart").get_encoder(), {}, "hand over the whole model"),
+    "encoder alone": (lambda: made("bart").get_encoder(), {}, "pass the whole model"),
     "decoder": (
         lambda: transformers.BertLMHeadModel(transformers.BertConfig(**_BERT, is_decoder=True)),
         {},
@@ -345,13 +345,13 @@ def test_every_slip_is_answered(slip):
 
 def test_masks_of_more_than_padding_are_refused():
     mask = torch.ones(1, 1, 3, 3, dtype=torch.bool).tril()
-    with pytest.raises(ValueError, match="hides more than padding"):
-        real_keys(mask)
-    assert real_keys(None) is None
-    assert real_keys(torch.tensor([[1, 0]])).tolist() == [[True, False]]
-    with pytest.raises(ValueError, match="set_attn_implementation to eager or sdpa"):
-        real_keys("a mask of flex attention")
-    assert real_keys(torch.tensor([[True, False]])).tolist() == [[True, False]]
+    with pytest.raises(ValueError, match="forbids more than padding"):
+        padding_mask(mask)
+    assert padding_mask(None) is None
+    assert padding_mask(torch.tensor([[1, 0]])).tolist() == [[True, False]]
+    with pytest.raises(ValueError, match="set_attn_implementation with eager or sdpa"):
+        padding_mask("a mask of flex attention")
+    assert padding_mask(torch.tensor([[True, False]])).tolist() == [[True, False]]
 
 
 def test_classification_heads_come_back_by_their_auto_class(tmp_path):

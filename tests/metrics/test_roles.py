@@ -7,11 +7,11 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.data.frames import Argument, Frame, RoleSentence, Span, arguments
 from mtsa.data.props import props_lines, read_props
 from mtsa.errors import InputError
-from mtsa.metrics.srl import score_roles
+from mtsa.metrics.semantic_roles import score_roles
 
 GOLD = """\
 -     (A0*   *
@@ -52,16 +52,16 @@ def test_props_are_read_and_written_without_loss(tmp_path):
 
 
 WRONG = {
-    "column too many": ("give (V*)\n- * *\n", "line 2: 3 columns where the sentence begins with 2"),
+    "column too many": ("give (V*)\n- * *\n", "line 2: 3 columns, but the first line of the sentence has 2"),
     "no column": ("give\n-\n", "line 1: 1 predicates in the first column, but 0 columns of roles"),
     "no predicate": ("- (V*)\n- *\n", "0 predicates in the first column, but 1 columns"),
     "never closed": ("give (V*)\n- (A1*\n\n", r"line 2: \(A1 is never closed"),
     "never opened": ("give (V*)\n- *)\n", 'line 2: "\\)" closes a role that was never opened'),
     "nested": ("- (A0*\n- (A1*)\ngive (V*)\n", r"line 2: \(A1 opens inside \(A0 of line 1"),
-    "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is no role'),
+    "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is not a role'),
     "another verb": ("give *\n- (V*)\n", "line 1: column 1 has its .* at another word than the predicate"),
-    "inside a role": ("give (A0*)\n", "line 1: the predicate stands inside a role of its own column"),
-    "nothing": ("\n\n", "holds no sentence"),
+    "inside a role": ("give (A0*)\n", "line 1: the predicate is inside a role of its column"),
+    "nothing": ("\n\n", "contains no sentence"),
 }
 
 
@@ -112,7 +112,7 @@ RULES = {  # gold, answer, right, answered, there, perfect of gold frames
 def test_each_rule(case):
     gold, answer, right, answered, there, perfect = RULES[case]
     score = score_roles([sentence(*gold)], [sentence(*answer)])
-    assert (score.whole.right, score.whole.answered, score.whole.there) == (right, answered, there)
+    assert (score.total.right, score.total.answered, score.total.there) == (right, answered, there)
     assert (score.perfect, score.frames) == (perfect, len(gold))
 
 
@@ -120,7 +120,7 @@ def test_a_frame_of_another_lemma_is_missed_and_its_answers_do_not_count():
     gold = sentence((2, [("A0", 0, 1)]), (5, []))
     frames = tuple(dataclasses.replace(frame, lemma="other") for frame in gold.frames)
     score = score_roles([gold], [dataclasses.replace(gold, frames=frames)])
-    assert (score.whole.right, score.whole.answered, score.whole.there) == (0, 0, 1)
+    assert (score.total.right, score.total.answered, score.total.there) == (0, 0, 1)
     assert (score.perfect, score.frames) == (1, 2)
 
 
@@ -133,11 +133,11 @@ def test_damage_costs_what_it_should():
         moved = [(label, a, b) if rng.random() < 0.7 else ("AM-LOC", a, b) for label, a, b in kept]
         score = score_roles([sentence((4, spans))], [sentence((4, moved))])
         right = sum(span in spans for span in moved)
-        assert (score.whole.right, score.whole.answered, score.whole.there) == (right, len(kept), 4)
+        assert (score.total.right, score.total.answered, score.total.there) == (right, len(kept), 4)
         assert score.perfect == (moved == spans)
         if moved:
             precision, recall = right / len(moved), right / 4
-            assert score.whole.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0.0)
+            assert score.total.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0.0)
 
 
 def test_the_command(tmp_path):

@@ -7,7 +7,7 @@ import torch
 
 from mtsa.data.bio import may_follow, tag_names, to_spans, to_tags
 from mtsa.data.frames import Span
-from mtsa.models.decoding import Decoder
+from mtsa.models.decoding import ViterbiDecoder
 
 TAGS = tag_names(["A0", "V"])
 
@@ -42,7 +42,7 @@ def test_the_best_allowed_row_is_found(seed):
     scores = torch.randn(5, 6, 5, generator=generator) * 3
     keep = torch.arange(6)[None] < torch.tensor(lengths)[:, None]
     scores[~keep] = 1e4  # what stands at padding must not matter
-    found = Decoder(TAGS, may_follow).decode(scores, keep)
+    found = ViterbiDecoder(TAGS, may_follow).decode(scores, keep)
     for number, length in enumerate(lengths):
         rows = [row for row in itertools.product(range(5), repeat=length) if allowed([TAGS[tag] for tag in row])]
         totals = [sum(scores[number, place, tag].item() for place, tag in enumerate(row)) for row in rows]
@@ -54,5 +54,5 @@ def test_no_scores_bring_forth_a_forbidden_row():
     scores = torch.randn(200, 12, 5, generator=generator) * 50
     scores[..., [2, 4]] += 100.0  # inside tags everywhere
     keep = torch.ones(200, 12, dtype=torch.bool)
-    for row in Decoder(TAGS, may_follow).decode(scores, keep):
+    for row in ViterbiDecoder(TAGS, may_follow).decode(scores, keep):
         assert allowed([TAGS[tag] for tag in row])

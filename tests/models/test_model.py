@@ -2,8 +2,8 @@
 
 import torch
 
-from mtsa.models.pooling import build_pooling
-from mtsa.models.words import WordVectors
+from mtsa.models.sentence_pooling import build_pooling
+from mtsa.models.word_vectors import WordVectors
 
 
 def test_poolings_see_real_tokens_alone():

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mtsa.models.config import MtsaPairConfig
-from mtsa.models.grouping import best_cut, in_groups, places_filled
 from mtsa.models.hub_models import MtsaForSequencePairClassification
+from mtsa.models.length_groups import best_split, encode_in_groups, padded_size
 from mtsa.models.pair import split
 
 
@@ -82,11 +82,11 @@ def test_batches_and_padding_make_no_difference():
 
 def test_groups_cost_the_fewest_places_and_change_nothing():
     lengths = [2, 2, 3, 3, 3, 9, 9, 10]
-    assert best_cut(lengths) == 5
-    assert places_filled(lengths) == 5 * 3 + 3 * 10
-    assert best_cut([7, 7, 7]) == 0
-    assert places_filled([7, 7, 7]) == 21
-    assert best_cut([5]) == 0
+    assert best_split(lengths) == 5
+    assert padded_size(lengths) == 5 * 3 + 3 * 10
+    assert best_split([7, 7, 7]) == 0
+    assert padded_size([7, 7, 7]) == 21
+    assert best_split([5]) == 0
     ids = rows(9, 2, 3, 10, 3)
     calls = []
 
@@ -94,7 +94,7 @@ def test_groups_cost_the_fewest_places_and_change_nothing():
         calls.append(tuple(part.shape))
         return (part * keep).sum(1, keepdim=True)
 
-    out = in_groups(encode, ids, ids.ne(0))
+    out = encode_in_groups(encode, ids, ids.ne(0))
     assert sorted(calls) == [(2, 10), (3, 3)]
     assert torch.equal(out[:, 0], ids.sum(1))
 

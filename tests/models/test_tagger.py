@@ -6,7 +6,7 @@ import torch
 from mtsa.data.bio import may_follow, tag_names
 from mtsa.models.config import MtsaTaggerConfig
 from mtsa.models.hub_models import MtsaForTokenClassification
-from mtsa.models.tag_answers import find_predicates, tag_rows
+from mtsa.models.tag_inference import find_predicates, predict_tags
 from mtsa.models.tagger import IGNORED
 
 TAGS = tag_names(["A0", "A1", "V"])
@@ -80,13 +80,13 @@ def test_nothing_but_allowed_rows_comes_out_and_batches_change_nothing():
     model = made(flag=4, finder=3)
     asked = rows(300)
     places = [len(row) // 2 if row else None for row in asked]
-    found = tag_rows(model, asked, places)
+    found = predict_tags(model, asked, places)
     assert [len(row) for row in found] == [len(row) for row in asked]
     assert len({tag for row in found for tag in row}) > 3
     for row in found:
         names = [TAGS[tag] for tag in row]
         assert all(may_follow(before, after) for before, after in zip([None, *names], names, strict=False))
-    assert [tag_rows(model, [row], [place])[0] for row, place in zip(asked[:40], places[:40], strict=True)] == found[:40]
+    assert [predict_tags(model, [row], [place])[0] for row, place in zip(asked[:40], places[:40], strict=True)] == found[:40]
     predicates = find_predicates(model, asked)
     assert any(predicates)
     assert [find_predicates(model, [row])[0] for row in asked[:40]] == predicates[:40]
@@ -95,7 +95,7 @@ def test_nothing_but_allowed_rows_comes_out_and_batches_change_nothing():
 def test_other_tags_are_chosen_word_by_word():
     model = made(["DT", "NN", "VB"])
     ids = torch.tensor([[3, 4, 5, 6]])
-    assert tag_rows(model, ids.tolist()) == model(ids).logits.argmax(-1).tolist()
+    assert predict_tags(model, ids.tolist()) == model(ids).logits.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("name", ["stacked_multihead", "stacked_bilstm", "stacked_multi_cnn", "mtsa"])
@@ -112,7 +112,7 @@ def test_the_word_that_is_asked_about_is_the_verb():
     model = made(flag=4)
     asked = [row for row in rows(200, 3) if row]
     places = [len(row) // 2 for row in asked]
-    for row, place in zip(tag_rows(model, asked, places), places, strict=True):
+    for row, place in zip(predict_tags(model, asked, places), places, strict=True):
         assert TAGS[row[place]] == "B-V"
 
 

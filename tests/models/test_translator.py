@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtsa.data.subwords import END_NUMBER
+from mtsa.data.subwords import END_ID
 from mtsa.models.translator import build_translator, translate, translator_config
 
 
@@ -30,19 +30,19 @@ def random_translator():
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
 def test_the_beam_finds_what_a_plain_beam_search_finds(penalty):
     """Four translations followed at once, each whole one's score divided by its length to the power of the penalty."""
-    model, row, beam = random_translator(), [5, 7, 9, END_NUMBER], 4
+    model, row, beam = random_translator(), [5, 7, 9, END_ID], 4
 
     @torch.no_grad()
     def following(answer):
         scores = model(torch.tensor([row]), decoder_input_ids=torch.tensor([answer])).logits[0, -1].log_softmax(-1)
         return scores.tolist()
 
-    alive, done, limit = [(0.0, [END_NUMBER])], [], 2 * 16 + 10
+    alive, done, limit = [(0.0, [END_ID])], [], 2 * 16 + 10
     for length in range(1, limit + 1):
         ways = sorted(((s + f, [*a, t]) for s, a in alive for t, f in enumerate(following(a))), reverse=True)[: 2 * beam]
         alive = []
         for rank, (score, answer) in enumerate(ways):
-            if answer[-1] == END_NUMBER or length == limit:
+            if answer[-1] == END_ID or length == limit:
                 if rank < beam:
                     done.append((score / length**penalty, answer))
             elif len(alive) < beam:
@@ -50,12 +50,12 @@ def test_the_beam_finds_what_a_plain_beam_search_finds(penalty):
         if len(done) >= beam:
             break
     wanted = [token for token in max(done)[1] if token > 2]
-    assert translate(model, [row], beam=beam, penalty=penalty) == [wanted]
+    assert translate(model, [row], num_beams=beam, length_penalty=penalty) == [wanted]
 
 
 def test_a_translation_does_not_depend_on_its_neighbours():
     model = random_translator()
-    rows = [[5, END_NUMBER], [*([5, 7, 9, 4] * 10), END_NUMBER], [6, 6, END_NUMBER], [8] * 15 + [END_NUMBER]]
+    rows = [[5, END_ID], [*([5, 7, 9, 4] * 10), END_ID], [6, 6, END_ID], [8] * 15 + [END_ID]]
     for beam in (1, 4):
-        alone = [translate(model, [row], beam=beam, penalty=0.6)[0] for row in rows]
-        assert translate(model, rows, beam=beam, penalty=0.6) == alone
+        alone = [translate(model, [row], num_beams=beam, length_penalty=0.6)[0] for row in rows]
+        assert translate(model, rows, num_beams=beam, length_penalty=0.6) == alone

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.files import write_json
-from mtsa.training.pretrain import Setting, pretrain
+from mtsa.training.language_model import Setting, pretrain
 from tests.sample_data import glove
 from tests.training.test_pairs import pairs
 

@@ -12,7 +12,7 @@ from reproduce.tables import SRL
 from typer.testing import CliRunner
 
 from mtsa.corpora import corpus_files
-from mtsa.data.role_files import read_roles, role_lines
+from mtsa.data.srl_formats import read_roles, role_lines
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from reproduce.tables import SRL, TRANSLATION
 from torch import nn
 from typer.testing import CliRunner
 
-from mtsa.models.swapped_attention import SwappedAttention
+from mtsa.models.patched_attention import PatchedAttention
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.training.start import make
+from mtsa.training.launch import build_recipe
 
 SETTING = stacks.PRESETS["translation"]
 
@@ -21,7 +21,7 @@ SETTING = stacks.PRESETS["translation"]
 def test_the_encoders_are_those_of_the_tables():
     swapped = {
         row: sum(
-            isinstance(module, SwappedAttention)
+            isinstance(module, PatchedAttention)
             for module in stacks.encoder("translation", "multi30k.cpu", row, SETTING).modules()
         )
         for row in TRANSLATION.models
@@ -61,7 +61,7 @@ def test_padding_is_not_looked_at(task, recipe, row):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_dropout_is_that_of_the_recipe(dropout):
-    made = make("srl.cpu", settings=[f"model.dropout={dropout}", "encoder.attention_dropout=0.0"])
+    made = build_recipe("srl.cpu", settings=[f"model.dropout={dropout}", "encoder.attention_dropout=0.0"])
     encoder = stacks.Tagging(made).train()
     x, keep = torch.randn(2, 8, encoder.width), torch.ones(2, 8, dtype=torch.bool)
     assert torch.allclose(encoder(x, keep), encoder(x, keep)) is (dropout == 0)

@@ -96,7 +96,7 @@ def test_records_of_one_cell_with_other_settings_are_refused():
     [
         (["trek"], [], 'data set "trek" is unknown; did you mean "trec"?'),
         ([], ["lstm"], 'model "lstm" is unknown'),
-        ([], [], "has no data set of table classification; fetch one with: mtsa data get cr"),
+        ([], [], "has no data set of table classification; download one with: mtsa data get cr"),
     ],
 )
 def test_unknown_names_and_missing_data(tmp_path, datasets, models, message):

@@ -8,16 +8,16 @@ import torch
 from starlette.testclient import TestClient
 
 from mtsa.serve.app import build_app
+from mtsa.serve.explorer_page import content_security_policy, explorer_page
 from mtsa.serve.limits import CHARACTERS, QUESTIONS, Limits
-from mtsa.serve.page import page, policy
-from mtsa.serve.served_model import Served, open_models
+from mtsa.serve.served_model import ServedModel, open_models
 from tests.trained_models import CLAUSES, attention_maps
 
 TEXT = "the old red dog"
 
 
 def client_of(runs, limits=None, **options):
-    app = build_app({task: Served(task, predictor) for task, predictor in runs.items()}, limits or Limits(), **options)
+    app = build_app({task: ServedModel(task, predictor) for task, predictor in runs.items()}, limits or Limits(), **options)
     return TestClient(app, base_url="http://localhost")
 
 
@@ -106,16 +106,16 @@ def test_facts_and_health(client, runs):
         ({"questions": [{"text": "a", "predicate": 0}]}, "applies to semantic roles"),
         ({"model": "srl", "questions": [{"text": "a b", "predicate": 2}]}, "the text has 2 words"),
         ({"model": "srl", "questions": [{"text": "a b", "predicate": -1}]}, 'question 1: "predicate" must be at least 0'),
-        ({"questions": []}, '"questions" must hold at least 1'),
-        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, '"questions" holds more than 256'),
+        ({"questions": []}, '"questions" must contain at least 1'),
+        ({"questions": [{"text": "a"}] * (QUESTIONS + 1)}, '"questions" contains more than 256'),
         ({"questions": [{"text": "a" * (CHARACTERS + 1)}]}, 'question 1: "text" has more than 10,000 characters'),
         ({"questions": [{"text": "a"}, {"text": 7}]}, 'question 2: "text" must be a text'),
         ({"questions": [{"text": None}]}, 'question 1: "text" must be a text'),
         ({"questions": [{"text": "a", "texd": "b"}]}, 'question 1: "texd" is unknown'),
         ({"questions": ["a"]}, "question 1 must be an object"),
         ({}, '"questions" is missing'),
-        ([], "the body must be an object; /openapi.json"),
-        ({"questions": [{"text": "a \ud800"}]}, "must be a text of whole characters"),
+        ([], "the body must be an object; see /openapi.json"),
+        ({"questions": [{"text": "a \ud800"}]}, "must be a text without lone surrogates"),
     ],
 )
 def test_bad_questions_get_one_sentence(client, body, message):
@@ -158,7 +158,7 @@ def test_roles_are_looked_at_one_predicate_at_a_time(client, runs):
 
 def test_bodies_that_are_none(client):
     head = {"content-type": "application/json"}
-    assert "no JSON" in refusal(client.post("/api/predict", content=b"{", headers=head), 422)
+    assert "not valid JSON" in refusal(client.post("/api/predict", content=b"{", headers=head), 422)
     assert refusal(client.post("/api/predict", content=b"\xff\xfe", headers=head), 422)
     assert "content-type" in refusal(client.post("/api/predict", content=b"{}", headers={"content-type": "text/plain"}), 415)
     assert "content-type" in refusal(client.post("/api/predict", content=b"{}"), 415)
@@ -176,7 +176,7 @@ def test_a_body_that_is_too_long_is_refused(runs):
 def test_a_body_that_does_not_arrive(runs):
     import anyio
 
-    from mtsa.serve.middleware import Gate
+    from mtsa.serve.middleware import RequestMiddleware
 
     sent = []
 
@@ -188,7 +188,7 @@ def test_a_body_that_does_not_arrive(runs):
 
     head = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/predict", "headers": head}
-    anyio.run(Gate(None, limits=Limits(seconds=0.1)), scope, never, note)
+    anyio.run(RequestMiddleware(None, limits=Limits(seconds=0.1)), scope, never, note)
     assert sent[0]["status"] == 408
 
 
@@ -254,7 +254,7 @@ class Slow:
 def test_no_answer_in_time(runs):
     import time
 
-    slow = Slow(Served("slow", runs["classification"]), lambda questions: time.sleep(0.5))
+    slow = Slow(ServedModel("slow", runs["classification"]), lambda questions: time.sleep(0.5))
     with TestClient(build_app({"slow": slow}, Limits(seconds=0.1)), base_url="http://localhost") as client:
         assert "too long" in refusal(ask(client, "slow", {"text": "a"}), 504)
 
@@ -262,7 +262,7 @@ def test_no_answer_in_time(runs):
 def test_no_room(runs):
     with client_of(runs, Limits(waiting=3)) as client:
         response = ask(client, "classification", *([{"text": "a"}] * 4))
-        assert "ask again" in refusal(response, 503)
+        assert "try again" in refusal(response, 503)
         assert response.headers["retry-after"] == "5"
 
 
@@ -270,7 +270,7 @@ def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
     def fails(questions):
         raise RuntimeError("secret/path")
 
-    slow = Slow(Served("slow", runs["classification"]), fails)
+    slow = Slow(ServedModel("slow", runs["classification"]), fails)
     app = build_app({"slow": slow}, Limits())
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         response = ask(client, "slow", {"text": "a"})
@@ -282,11 +282,11 @@ def test_a_failure_inside_tells_nothing_of_the_inside(runs, caplog):
 def test_the_page_loads_nothing_from_outside(client):
     response = client.get("/")
     assert response.headers["content-type"].startswith("text/html")
-    assert response.headers["content-security-policy"] == policy()
-    assert "default-src 'none'" in policy()
-    assert "unsafe" not in policy()
-    assert "://" not in page()
-    assert "__MAPS" not in page()
+    assert response.headers["content-security-policy"] == content_security_policy()
+    assert "default-src 'none'" in content_security_policy()
+    assert "unsafe" not in content_security_policy()
+    assert "://" not in explorer_page()
+    assert "__MAPS" not in explorer_page()
     assert response.headers["x-content-type-options"] == "nosniff"
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mtsa.serve.batch_queue import FullError, Line
+from mtsa.serve.batch_queue import BatchQueue, QueueFullError
 
 
 class Model:
@@ -33,7 +33,7 @@ def run(work, waiting=100, batch=8, characters=1000):
     """Do async work with a line and a model."""
 
     async def whole():
-        line, model = Line(waiting=waiting, batch=batch, characters=characters), Model()
+        line, model = BatchQueue(waiting=waiting, batch=batch, characters=characters), Model()
         try:
             return await work(line, model)
         finally:
@@ -131,7 +131,7 @@ def test_a_full_queue_refuses_and_has_room_again():
         first = await held(line, model)
         waiting = asyncio.create_task(line.ask(model, ["a", "b", "c"], 10))
         await asyncio.sleep(0.05)
-        with pytest.raises(FullError):
+        with pytest.raises(QueueFullError):
             await line.ask(model, ["d"], 10)
         model.free.set()
         assert await first == ["FIRST"]
@@ -224,7 +224,7 @@ def test_closing_answers_what_waits_and_refuses_the_rest():
         await asyncio.sleep(0.05)
         closing = asyncio.create_task(line.close())
         await asyncio.sleep(0.05)
-        with pytest.raises(FullError):
+        with pytest.raises(QueueFullError):
             await line.ask(model, ["b"], 10)
         model.free.set()
         await closing

@@ -5,7 +5,14 @@ import torch.distributed as dist
 
 from mtsa.models.config import MtsaTaggerConfig
 from mtsa.models.hub_models import MtsaForTokenClassification
-from mtsa.training.distributed import gather, rows_here, scatter, shard, take_shares, whole_state
+from mtsa.training.distributed import (
+    full_optimizer_state,
+    gather_weights,
+    local_rows,
+    scatter_weights,
+    shard,
+    shard_loaded_state,
+)
 
 
 def main():
@@ -23,34 +30,34 @@ def main():
     assert abs(held / everything - 0.5) < 0.1, (held, everything)
 
     words = dict(shared.named_parameters())["words.tuned"]
-    local, rows = rows_here(words.detach(), torch.tensor([0, 15, 16, 30]))
+    local, rows = local_rows(words.detach(), torch.tensor([0, 15, 16, 30]))
     assert rows.tolist() == [[0, 15], [0, 14]][rank]
     assert torch.equal(local[rows], plain.words.tuned.detach()[[[0, 15], [16, 30]][rank]])
 
     start = {name: value.detach().clone() for name, value in plain.named_parameters()}
     for value in plain.parameters():
         value.data.zero_()
-    gather(shared, plain)
+    gather_weights(shared, plain)
     assert all(torch.equal(start[name], value) for name, value in plain.named_parameters())
 
     optimizer = torch.optim.Adam(shared.parameters())
-    take_shares(optimizer)
+    shard_loaded_state(optimizer)
     for value in shared.parameters():
         value.grad = torch.zeros_like(value) + 1.0
     optimizer.step()
-    state = whole_state(optimizer)
+    state = full_optimizer_state(optimizer)
     sizes = [tuple(entry["exp_avg"].shape) for entry in state["state"].values()]
     assert sizes == [tuple(value.shape) for value in plain.parameters()]
     again = torch.optim.Adam(shared.parameters())
-    take_shares(again)
+    shard_loaded_state(again)
     again.load_state_dict(state)
     for first, second in zip(optimizer.state.values(), again.state.values(), strict=True):
         assert torch.equal(first["exp_avg"].to_local(), second["exp_avg"].to_local())
 
     for value in plain.parameters():
         value.data.add_(1.0)
-    scatter(plain, shared)
-    gather(shared, plain)
+    scatter_weights(plain, shared)
+    gather_weights(shared, plain)
     assert all(torch.equal(start[name] + 1.0, value) for name, value in plain.named_parameters())
     print("right", flush=True)
     dist.barrier()  # gloo may abort a process that still talks to one that has left

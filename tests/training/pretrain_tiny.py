@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-import mtsa.training.pretrain as pretraining
-from mtsa.training.pretrain import Setting, pretrain
+import mtsa.training.language_model as pretraining
+from mtsa.training.language_model import Setting, pretrain
 from tests.sample_data import sentences
 
 SETTING = Setting(layers=2, width=16, tokens=300, length=16, batch=7, steps=12, learning_rate=1e-2, warmup=2)

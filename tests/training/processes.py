@@ -10,7 +10,7 @@ import time
 import torch
 
 from mtsa.training import checkpoints
-from mtsa.training.folder import open_run
+from mtsa.training.run_directory import open_run
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 ONE_MACHINE = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
@@ -48,7 +48,7 @@ def kill_after(recipe, folder, step):
     slowed = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, folder)[3:]]
     process = subprocess.Popen(slowed, stdout=subprocess.DEVNULL)
     end = time.monotonic() + 120
-    while not checkpoints.checkpoint(folder / "checkpoints", step).exists():
+    while not checkpoints.checkpoint_path(folder / "checkpoints", step).exists():
         assert process.poll() is None, "it ended before it was killed"
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -7,11 +7,11 @@ import pytest
 from huggingface_hub import ModelCard
 
 import mtsa
-from mtsa.metrics.base import PartScore
 from mtsa.metrics.counts import Counts
+from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
-from mtsa.metrics.srl import RoleScore
-from mtsa.training.card import model_card
+from mtsa.metrics.semantic_roles import RoleScore
+from mtsa.training.model_card import model_card
 from mtsa.training.recipe_files import make_recipe
 
 PIPELINES = {

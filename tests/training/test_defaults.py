@@ -1,7 +1,7 @@
 """Settings that follow from a user's data."""
 
 from mtsa.training.defaults import text_settings
-from mtsa.training.start import make
+from mtsa.training.launch import build_recipe
 from tests.sample_data import glove, sentences, write_csv
 
 SIZES = (200, 2_000, 2_001, 20_000, 20_001, 200_000, 10**6)
@@ -28,7 +28,7 @@ def test_small_data_is_refitted_and_large_data_is_evaluated_within_an_epoch():
 def test_vectors_learn_slowly_and_less_is_dropped(tmp_path):
     data = {"train": str(write_csv(tmp_path / "train.csv", sentences(30)))}
     file = str(glove(tmp_path / "glove.txt"))
-    plain, known = make(None, data=data), make(None, data=data, vectors=file)
+    plain, known = build_recipe(None, data=data), build_recipe(None, data=data, vectors=file)
     assert (plain.vectors.lr_multiplier, plain.model.dropout, plain.training.refit) == (1.0, 0.5, True)
     assert (known.vectors.lr_multiplier, known.model.dropout, known.training.refit) == (0.3, 0.3, True)
 
@@ -36,6 +36,6 @@ def test_vectors_learn_slowly_and_less_is_dropped(tmp_path):
 def test_what_the_user_says_counts(tmp_path):
     data = {"train": str(write_csv(tmp_path / "train.csv", sentences(30)))}
     settings = ["training.refit=false", "vectors.lr_multiplier=0.5", "model.dropout=0.2"]
-    made = make(None, data=data, vectors=str(glove(tmp_path / "glove.txt")), seed=3, settings=settings)
+    made = build_recipe(None, data=data, vectors=str(glove(tmp_path / "glove.txt")), seed=3, settings=settings)
     assert (made.training.refit, made.vectors.lr_multiplier, made.model.dropout, made.training.seed) == (False, 0.5, 0.2, 3)
     assert made.training.batch_size == 32

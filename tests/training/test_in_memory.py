@@ -80,14 +80,14 @@ def test_labels_of_a_data_frame_are_read_by_value(tmp_path):
         assert model.labels == (["false", "true"] if name == "bool" else ["0", "1"])
     numbers = whole.assign(label=[float(len(text)) for text in texts])
     model = mtsa.train(train=numbers, task="regression", out=tmp_path / "numbers", settings=SHORT)
-    assert model.evaluate(numbers).figures.count == len(ROWS)
+    assert model.evaluate(numbers).metrics.count == len(ROWS)
 
 
 def test_columns_that_are_not_read_may_hold_anything(tmp_path):
     frame = pandas.DataFrame(ROWS, columns=["text", "label"])
     frame = frame.assign(when=pandas.Timestamp("2020-01-01"), missing=pandas.NA, object=[object() for _ in ROWS])
     model = mtsa.train(train=frame, out=tmp_path / "run", settings=SHORT)
-    assert model.evaluate(frame).figures.count == len(model.predict(frame)) == len(ROWS)
+    assert model.evaluate(frame).metrics.count == len(model.predict(frame)) == len(ROWS)
 
 
 def test_a_column_of_a_data_frame_is_predicted(from_file):
@@ -100,7 +100,7 @@ def test_a_column_of_a_data_frame_is_predicted(from_file):
 def test_pairs_tags_and_translations(tmp_path):
     pairs = [{"text": text, "pair": text[::-1], "label": label} for text, label in ROWS]
     model = mtsa.train(train=pairs, task="pair", out=tmp_path / "pair", settings=QUICK)
-    assert model.evaluate(pairs).figures.count == 60
+    assert model.evaluate(pairs).metrics.count == 60
     assert len(model.predict(pairs[:3])) == 3
     quick = {
         "training.epochs": 1,
@@ -112,7 +112,7 @@ def test_pairs_tags_and_translations(tmp_path):
     }
     tagged = [(text.split(), ["B-x" if word in ("red", "apple") else "O" for word in text.split()]) for text, _ in ROWS]
     tagger = mtsa.train(train=tagged, task="tagging", out=tmp_path / "tags", settings=quick)
-    assert tagger.evaluate(tagged).figures.count == 60
+    assert tagger.evaluate(tagged).metrics.count == 60
     assert tagger.predict([{"words": ["the", "red"]}])[0].words == ("the", "red")
     quick = {
         "training.max_steps": 2,
@@ -125,7 +125,7 @@ def test_pairs_tags_and_translations(tmp_path):
     translator = mtsa.train(
         train=parallel, task="translation", out=tmp_path / "tr", settings={**quick, "tokens.vocab_size": 320}
     )
-    assert translator.evaluate(parallel[:2], num_beams=1).figures.count == 2
+    assert translator.evaluate(parallel[:2], num_beams=1).metrics.count == 2
 
 
 BAD = {

@@ -9,7 +9,7 @@ from transformers import get_scheduler
 from mtsa.errors import InputError
 from mtsa.tasks.registry import get_task
 from mtsa.tasks.text_data import TextData
-from mtsa.training.loading import batches_of
+from mtsa.training.epoch_batches import batches_of
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.optimizer import lr_factor, make_optimizer
 from mtsa.training.prepare import prepare

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import mtsa
 from mtsa.cli import app
 from mtsa.errors import InputError
-from mtsa.inference.heat_maps import draw
+from mtsa.inference.heat_maps import draw_heat_maps
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe
@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
 
 def test_a_small_run_learns_and_says_how_little_is_padding(trained):
     outcome, said, predictor = trained
-    assert outcome.dev.figures.accuracy > 0.9
+    assert outcome.dev.metrics.accuracy > 0.9
     assert any("% padding" in line for line in said)
     fresh = pairs(60, seed=9)
     answers = predictor.predict([(first, second) for first, second, _, _ in fresh])
@@ -73,7 +73,7 @@ def test_evaluation_and_the_submission_file(trained, tmp_path):
     predictor = trained[2]
     path = write_pairs(tmp_path / "test.jsonl", [*pairs(20, seed=8), ("the red", "blue there", "-", "u1")])
     score = predictor.evaluate(path)
-    assert score.figures.count == 20
+    assert score.metrics.count == 20
     out = tmp_path / "submission.csv"
     result = CliRunner().invoke(app, ["predict", str(predictor.run.folder), str(path), "--submission", "--out", str(out)])
     assert result.exit_code == 0, result.output
@@ -81,13 +81,13 @@ def test_evaluation_and_the_submission_file(trained, tmp_path):
     assert rows[0] == ["pairID", "gold_label"]
     assert [name for name, _ in rows[1:]] == [f"p{number}" for number in range(20)] + ["u1"]
     right = sum(row[2] == label for row, (_, label) in zip(pairs(20, seed=8), rows[1:], strict=False))
-    assert right / 20 == pytest.approx(score.figures.accuracy)
+    assert right / 20 == pytest.approx(score.metrics.accuracy)
 
 
 def test_both_sides_can_be_looked_into(trained, tmp_path):
     maps = attention_maps(trained[2], "the red there", "plum")
     assert [found.words for found in maps] == [["the", "red", "there"], ["plum"]]
-    draw(maps, tmp_path / "a.png")
+    draw_heat_maps(maps, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -131,7 +131,7 @@ def test_similarity_is_learnt_by_squared_error(tmp_path):
         [],
     )
     outcome, _ = run(recipe, tmp_path / "run")
-    assert outcome.dev.figures.pearson > 0.8
+    assert outcome.dev.metrics.pearson > 0.8
     (answer,) = mtsa.load(tmp_path / "run").predict([("the red", "blue")])
     assert answer.label is None
     assert answer.value is not None
@@ -141,7 +141,7 @@ def test_the_embedded_pairs_train_and_single_texts_are_told_apart(tmp_path):
     settings = {"training.max_steps": 4, "training.eval_steps": 2, "encoder.head_dim": 5, "model.hidden": 7}
     predictor = mtsa.train("entailment.cpu", out=tmp_path / "run", settings=settings)
     assert predictor.labels == ["contradiction", "entailment", "neutral"]
-    assert predictor.evaluate("corpus:entailment").figures.count == 144
+    assert predictor.evaluate("corpus:entailment").metrics.count == 144
     with pytest.raises(InputError, match=r"corpus:questions .*--task classification"):
         predictor.evaluate("corpus:questions")
     with pytest.raises(InputError, match=r"corpus:entailment .*--task pair"):
@@ -176,11 +176,11 @@ def test_a_run_reads_its_own_layout_again(tmp_path):
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, format="label_pair"))
     run(recipe, tmp_path / "run")
     predictor = mtsa.load(tmp_path / "run")
-    assert predictor.evaluate(path).figures.count == 60
+    assert predictor.evaluate(path).metrics.count == 60
     assert len(list(predictor.predict_each(predictor.examples(path), {}))) == 60
     table = tmp_path / "own.csv"
     table.write_text("a,b,label\nthe red,blue,same\n")
-    assert predictor.evaluate(table, text_column="a", pair_column="b").figures.count == 1
+    assert predictor.evaluate(table, text_column="a", pair_column="b").metrics.count == 1
 
 
 def test_resume_of_pairs_matches_uninterrupted_run(tmp_path, monkeypatch):

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from mtsa.training import checkpoints
+from mtsa.training.launch import build_recipe
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import load_recipe, make_recipe, to_toml
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.sample_data import TAGGER, TRANSLATOR, glove, parallel, sentences, small_recipe, tagged, write_csv
 from tests.training import pretrain_tiny
 from tests.training.processes import (
@@ -70,15 +70,17 @@ def recipes(folder):
         "encoder.layers": 2,
         "encoder.attention_dropout": 0.0,
     }
-    found["tagging"] = make(None, task="tagging", data={"train": str(tagged(folder / "t", 40))}, settings=settings(flat))
+    found["tagging"] = build_recipe(
+        None, task="tagging", data={"train": str(tagged(folder / "t", 40))}, settings=settings(flat)
+    )
     roles = {
         "training.max_steps": 6, "training.warmup_steps": 1, "training.learning_rate": 0.05, "model.dropout": 0.0,
         "encoder.layers": 2, "encoder.width": 24, "encoder.hidden": 24, "encoder.attention_dropout": 0.0,
     }  # fmt: skip
-    found["srl"] = make("roles.cpu", settings=settings({**STEADY, **roles}))
+    found["srl"] = build_recipe("roles.cpu", settings=settings({**STEADY, **roles}))
     source, target = parallel(folder, "train", 40, 0)
     short = {**TRANSLATOR, **STEADY, "training.epochs": 4, "training.warmup_steps": 1, "encoder.masks": "halves"}
-    found["translation"] = make(
+    found["translation"] = build_recipe(
         None, task="translation", data={"train": source, "train_target": target}, settings=settings(short)
     )
     (folder / "recipes").mkdir()
@@ -161,7 +163,7 @@ def test_resume_of_sharded_weights_matches_uninterrupted_run(trained, tmp_path):
     process = subprocess.Popen(slow, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         end = time.monotonic() + 120
-        while not checkpoints.checkpoint(tmp_path / "cut" / "checkpoints", 6).exists():
+        while not checkpoints.checkpoint_path(tmp_path / "cut" / "checkpoints", 6).exists():
             assert process.poll() is None, "it ended before it was killed"
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -229,7 +231,7 @@ def test_a_stopped_run_saves_its_step_and_resumes(undisturbed, tmp_path, way, nu
         process.kill()
     assert process.returncode != 0
     assert "Stopped. Rerun the command to resume" in told
-    (saved,) = checkpoints.checkpoints(folder / "checkpoints")
+    (saved,) = checkpoints.list_checkpoints(folder / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 72
     assert {f"rng-{rank}.safetensors" for rank in range(2)} < {file.name for file in saved.iterdir()}
     done = run_command([*ONE_MACHINE, "-m", "mtsa", "train", str(recipe), "--out", str(folder)])

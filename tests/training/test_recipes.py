@@ -12,9 +12,9 @@ import pytest
 import mtsa
 from mtsa.encoders import build_encoder
 from mtsa.errors import InputError
+from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import RENAMED, load_recipe, make_recipe, named_recipes, to_toml
-from mtsa.training.start import make
 
 
 @pytest.mark.parametrize("name", named_recipes())
@@ -69,7 +69,7 @@ WRONG = {
     "wrong type": ({"training": {"batch_size": "many"}}, [], "training.batch_size is 'many'; it must be a whole number"),
     "bool for number": ({"training": {"batch_size": True}}, [], "training.batch_size is True"),
     "float for int": ({"training": {"batch_size": 2.5}}, [], "training.batch_size is 2.5"),
-    "no section": ({"training": 3}, [], r"training must be a section \[training\]"),
+    "not a section": ({"training": 3}, [], r"training must be a section \[training\]"),
     "optimizer": ({"training": {"optimizer": "adma"}}, [], 'did you mean "adam"'),
     "task": ({"task": "taging"}, [], 'unknown task "taging"; did you mean "tagging"'),
     "unread by taggers": ({"task": "tagging", "model": {"hidden": 7}}, [], "model.hidden is not used by task tagging"),
@@ -80,8 +80,8 @@ WRONG = {
         "model.predicate_dim is not used by task tagging",
     ),
     "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"task srl does not support a \[pretrained\] model"),
-    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests are further test files"),
-    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "of different names"),
+    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests must be further test files"),
+    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "with different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
     "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a text"),
     "halving": (
@@ -96,8 +96,8 @@ WRONG = {
     "encoder option": ({"encoder": {"name": "bilstm", "heads": 2}}, [], 'encoder "bilstm" has no option "heads"'),
     "encoder type": ({"encoder": {"name": "bilstm", "width": "wide"}}, [], "encoder.width is 'wide'"),
     "no encoder": ({"encoder": {"width": 3}}, [], "needs a name"),
-    "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "a constant schedule does not read it"),
-    "unread member": ({"vectors": {"member": "a"}}, [], "no vectors.file"),
+    "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "the constant schedule has no warm-up"),
+    "unread member": ({"vectors": {"member": "a"}}, [], "vectors.member is set, but vectors.file is not"),
     "setting form": ({}, ["batch=3"], "section.key=value"),
     "setting key": ({}, ["training.bach_size=3"], 'did you mean "batch_size"'),
 }
@@ -114,12 +114,12 @@ def test_unknown_recipes_and_broken_files(tmp_path):
     with pytest.raises(InputError, match=r'did you mean "trec\.cpu"'):
         load_recipe("trec.cpa")
     (tmp_path / "r.toml").write_text("task = \n")
-    with pytest.raises(InputError, match="this is no TOML"):
+    with pytest.raises(InputError, match="invalid TOML"):
         load_recipe(str(tmp_path / "r.toml"))
 
 
 def test_settings_are_put_over_a_recipe():
-    recipe = make("trec.cpu", data={"train": "x"}, encoder="bilstm", seed=7, settings=["training.batch_size=8"])
+    recipe = build_recipe("trec.cpu", data={"train": "x"}, encoder="bilstm", seed=7, settings=["training.batch_size=8"])
     assert recipe.data.train == "x"
     assert recipe.data.format == "trec"
     assert dict(recipe.encoder) == {"name": "bilstm", "width": 150}
@@ -131,9 +131,9 @@ def test_a_users_file_gets_settings_by_its_size(tmp_path):
     for count in (100, 3000):
         path = tmp_path / f"{count}.csv"
         path.write_text("text,label\n" + "".join(f"t{n},{n % 2}\n" for n in range(count)))
-        sizes[count] = make(None, data={"train": str(path)}).training
+        sizes[count] = build_recipe(None, data={"train": str(path)}).training
     assert sizes[100].epochs > sizes[3000].epochs
-    assert make(None, data={"train": str(path)}, settings=["training.epochs=3"]).training.epochs == 3
+    assert build_recipe(None, data={"train": str(path)}, settings=["training.epochs=3"]).training.epochs == 3
 
 
 def sections():
@@ -279,18 +279,18 @@ def test_old_keys_that_are_set_go_over_a_recipe_with_one_warning(tmp_path):
     for recipe, data in (("trec.cpu", {}), (None, {"train": str(path)})):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = make(recipe, data=data, settings=["training.batch=9", "tokens.longest=77"])
+            found = build_recipe(recipe, data=data, settings=["training.batch=9", "tokens.longest=77"])
         (message,) = deprecated(caught)
         assert "training.batch is now training.batch_size" in message
-        assert found == make(recipe, data=data, settings=["training.batch_size=9", "tokens.max_length=77"])
+        assert found == build_recipe(recipe, data=data, settings=["training.batch_size=9", "tokens.max_length=77"])
         assert (found.training.batch_size, found.tokens.max_length) == (9, 77)
     (tmp_path / "old.toml").write_text(OLD)
     with pytest.warns(DeprecationWarning, match="until version"):
         assert load_recipe(str(tmp_path / "old.toml"), ["training.batch_size=9"]).training.batch_size == 9
     with pytest.warns(DeprecationWarning, match=r"data\.dev_share is now data\.dev_fraction"):
-        assert make("questions.cpu", data={"dev_share": 0.3}).data.dev_fraction == 0.3
+        assert build_recipe("questions.cpu", data={"dev_share": 0.3}).data.dev_fraction == 0.3
     with pytest.raises(InputError, match=r"training\.batch is the old name of training\.batch_size"):
-        make("trec.cpu", settings=["training.batch=9", "training.batch_size=8"])
+        build_recipe("trec.cpu", settings=["training.batch=9", "training.batch_size=8"])
 
 
 def test_a_recipe_with_new_keys_warns_of_nothing(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mtsa.data.examples import Example
-from mtsa.training.folder import open_run
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import Split, read_split
 from tests.log_messages import logged
 from tests.sample_data import sentences, small_recipe, write_csv
@@ -109,6 +109,6 @@ def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
     assert 0 < told["seconds"] < 60
     assert told["processes"] == 1
     spent.write_text(json.dumps({**told, "seconds": 1000.0}))
-    monkeypatch.setattr("mtsa.training.checkpoints.check", lambda folder: None)  # which would see it
+    monkeypatch.setattr("mtsa.training.checkpoints.verify", lambda folder: None)  # which would see it
     outcome, _, record = run(plain(recipe), tmp_path / "run")
     assert 1000 < outcome.seconds == record["seconds"] < 1100

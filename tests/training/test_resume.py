@@ -44,13 +44,13 @@ def test_resume_after_two_kills_matches_uninterrupted_run(whole, tmp_path):
 KILLED_WHILE_SAVING = """
 import os, signal, sys
 import mtsa.training.checkpoints as c
-real = c.appear
-def appear(partial, folder, step):
+real = c.finalize
+def finalize(partial, folder, step):
     if step == 21:
         (partial / "weights.safetensors").write_bytes(b"half")
         os.kill(os.getpid(), signal.SIGKILL)
     return real(partial, folder, step)
-c.appear = appear
+c.finalize = finalize
 from mtsa.__main__ import main
 main()
 """
@@ -61,7 +61,7 @@ def test_resume_after_kill_during_a_save_matches_uninterrupted_run(whole, tmp_pa
     folder = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, *command(recipe, folder)[3:]], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
-    found = checkpoints.checkpoints(folder / "checkpoints")
+    found = checkpoints.list_checkpoints(folder / "checkpoints")
     assert [checkpoints.step_of(path) for path in found][-1] == 14
     assert (folder / "checkpoints" / ".saving-21").exists()
     done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
@@ -109,8 +109,8 @@ def test_changed_data_is_noticed(whole, tmp_path):
 def test_folders_that_are_no_checkpoints_are_passed_over(tmp_path):
     for name in ("checkpoint-5", "checkpoint-30", "checkpoint-x", ".saving-40", "other"):
         (tmp_path / name).mkdir()
-    assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
-    checkpoints.sweep(tmp_path, keep={tmp_path / "checkpoint-30"})
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-30"]
+    checkpoints.delete_except(tmp_path, keep={tmp_path / "checkpoint-30"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-30", "other"]
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_run_resumes_without_it(whole, t
     recipe, undisturbed = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
-    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    last = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     files = sorted(last.iterdir())
     assert [file.name for file in files] == [
         "files.json", "optimizer.safetensors", "rng-0.safetensors", "state.json", "weights.safetensors",
@@ -131,7 +131,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_run_resumes_without_it(whole, t
                 run_recipe(load_recipe(str(recipe)), folder)
         file.write_bytes(kept)
     shutil.rmtree(last)
-    left = checkpoints.checkpoints(folder / "checkpoints")
+    left = checkpoints.list_checkpoints(folder / "checkpoints")
     done = subprocess.run(command(recipe, folder), check=True, capture_output=True, text=True, timeout=300)
     assert ("resuming from step 7" in done.stdout) is bool(left)  # that of the best step so far, where it is another one
     assert_same_run(folder, undisturbed)
@@ -141,7 +141,7 @@ def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
     recipe, _ = whole
     folder = tmp_path / "run"
     kill_after(recipe, folder, 14)
-    last = checkpoints.checkpoints(folder / "checkpoints")[-1]
+    last = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     path, listed = last / "state.json", json.loads((last / "files.json").read_text())
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "best_step": 3}))  # one that is gone
@@ -157,7 +157,7 @@ def test_a_run_that_was_killed_after_its_last_word_is_tidied(whole, tmp_path):
     folder = shutil.copytree(undisturbed, tmp_path / "run")
     (folder / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (folder / "sources.json").write_text("{}")
-    with pytest.raises(InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(load_recipe(str(recipe)), folder)
     assert not (folder / "checkpoints").exists()
     assert not (folder / "sources.json").exists()
@@ -178,7 +178,7 @@ def test_a_folder_of_somebody_else_is_left_as_it_is(whole, tmp_path):
     own = shutil.copytree(undisturbed, tmp_path / "run")
     (own / "checkpoints" / "checkpoint-3").mkdir(parents=True)
     (own / "checkpoints" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(load_recipe(str(recipe)), own)
     assert [entry.name for entry in (own / "checkpoints").iterdir()] == ["notes.txt"]
 
@@ -187,7 +187,7 @@ def test_a_list_that_names_nothing_is_no_list(tmp_path):
     (tmp_path / "model.safetensors").write_text("junk")
     (tmp_path / "files.json").write_text("{}")
     with pytest.raises(InputError, match="is damaged"):
-        checkpoints.check(tmp_path)
+        checkpoints.verify(tmp_path)
     (tmp_path / "files.json").unlink()
     with pytest.raises(InputError, match="or of an earlier version"):
-        checkpoints.check(tmp_path)
+        checkpoints.verify(tmp_path)

@@ -11,12 +11,12 @@ import mtsa
 from mtsa.encoders import encoder_names
 from mtsa.errors import InputError
 from mtsa.training.cross_validation import cross_validate, repeat
-from mtsa.training.folder import open_run
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
 from mtsa.training.run import run_recipe
-from mtsa.training.split import cut, read_split
+from mtsa.training.run_directory import open_run
+from mtsa.training.split import read_split, split_off
 from tests.encoders.small_encoders import SMALL
 from tests.sample_data import glove, sentences, small_recipe, write_csv
 
@@ -34,7 +34,7 @@ def trained(labelled_csv, tmp_path_factory):
 
 def test_a_small_run_learns(trained):
     outcome, predictor = trained
-    assert outcome.dev.figures.accuracy > 0.95
+    assert outcome.dev.metrics.accuracy > 0.95
     fresh = sentences(50, seed=9)
     answers = predictor.predict([text for text, _ in fresh])
     assert sum(answer.label == label for answer, (_, label) in zip(answers, fresh, strict=True)) > 45
@@ -54,11 +54,11 @@ def test_every_encoder_trains_saves_loads_and_predicts(name, labelled_csv, tmp_p
         (alone,) = predictor.predict([text])
         assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-6)
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["dev"]["accuracy"] == outcome.dev.figures.accuracy
+    assert metrics["dev"]["accuracy"] == outcome.dev.metrics.accuracy
     split = read_split(recipe)
     rows = [example.text for example in split.dev]
     right = [answer.label == example.label for answer, example in zip(predictor.predict(rows), split.dev, strict=True)]
-    assert sum(right) / len(right) == pytest.approx(outcome.dev.figures.accuracy)
+    assert sum(right) / len(right) == pytest.approx(outcome.dev.metrics.accuracy)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(labelled_csv, tmp_path):
@@ -135,14 +135,14 @@ def test_regression(tmp_path):
     assert 75 < answers[0].value < 125
     assert 175 < answers[1].value < 225
     score = predictor.evaluate(path)
-    assert score.figures.mse < 400
+    assert score.metrics.mse < 400
     assert answers[0].as_json() == {"value": answers[0].value}
 
 
 def test_the_python_way_is_short(labelled_csv, tmp_path):
     predictor = mtsa.train(out=tmp_path / "run", train=labelled_csv, encoder="embedding", settings={"training.epochs": 1})
     assert mtsa.load(tmp_path / "run").predict(["red"])[0].label in ("colour", "fruit")
-    assert predictor.evaluate(labelled_csv).figures.count == 160
+    assert predictor.evaluate(labelled_csv).metrics.count == 160
     with pytest.raises(ValueError, match="finished run"):
         mtsa.train(out=tmp_path / "run", train=labelled_csv)
 
@@ -230,8 +230,8 @@ def test_the_dev_part_is_cut_by_class(labelled_csv):
     assert not {example.line for example in split.dev} & {example.line for example in split.train}
     labels = [example.label for example in split.dev]
     assert abs(labels.count("colour") - 8) <= 2
-    again, _ = cut([*split.train], 0.5, 3, by_class=True)
-    assert again == cut([*split.train], 0.5, 3, by_class=True)[0]
+    again, _ = split_off([*split.train], 0.5, 3, by_class=True)
+    assert again == split_off([*split.train], 0.5, 3, by_class=True)[0]
 
 
 def test_tensorboard_on_request(labelled_csv, tmp_path):
@@ -250,16 +250,19 @@ FAULTS = {
     "missing weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
     "changed config": (
         lambda folder: (folder / "config.json").write_text("{}"),
-        "config.json is not the file that training wrote",
+        "config.json, which was changed after training",
     ),
-    "cut weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "model.safetensors is not the file"),
-    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "a run that has not ended"),
-    "spoilt manifest": (lambda folder: (folder / "manifest.json").write_text("[1]"), "is no manifest"),
+    "cut weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"abc"),
+        "checksum mismatch in model.safetensors",
+    ),
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "an unfinished run"),
+    "spoilt manifest": (lambda folder: (folder / "manifest.json").write_text("[1]"), "is not a valid manifest"),
     "escaping manifest": (
         lambda folder: (folder / "manifest.json").write_text(
             json.dumps({**json.loads((folder / "manifest.json").read_text()), "../x": {}})
         ),
-        "is no manifest",
+        "is not a valid manifest",
     ),
 }
 
@@ -271,7 +274,7 @@ def test_a_damaged_run_folder_is_refused(trained, tmp_path, fault):
     spoil(tmp_path / "run")
     with pytest.raises(InputError, match=message):
         mtsa.load(tmp_path / "run")
-    with pytest.raises(InputError, match="no such run folder"):
+    with pytest.raises(InputError, match="no such run directory"):
         mtsa.load(tmp_path / "none")
 
 
@@ -301,7 +304,7 @@ def test_an_unfinished_run_of_another_recipe_is_not_gone_on_with(labelled_csv, t
         run(small_recipe(labelled_csv), folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("x")
-    with pytest.raises(InputError, match="not empty and holds no run"):
+    with pytest.raises(InputError, match="not empty and contains no run"):
         run(small_recipe(labelled_csv), tmp_path / "full")
 
 
@@ -320,5 +323,5 @@ def test_what_a_dev_part_shares_with_the_rest_is_told(tmp_path, copies):
     known = sum(example.text in {other.text for other in split.train} for example in split.dev)
     assert (known > 0) is (copies > 1)
     (remark,) = split.remarks
-    assert remark.startswith(f"dev: {len(split.dev)} examples cut from the training data")
+    assert remark.startswith(f"dev: {len(split.dev)} examples split off from the training data")
     assert (f"{known} of which" in remark) is (copies > 1)

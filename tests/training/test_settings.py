@@ -8,11 +8,11 @@ import pytest
 from transformers import GenerationConfig, M2M100ForConditionalGeneration
 
 import mtsa
-from mtsa.training.folder import open_run
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Model, Tokens, Training, Translator, Vectors
 from mtsa.training.recipe_files import make_recipe, toml_value
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import read_split
 from tests.sample_data import COLOURS, FRUITS, glove, parallel, sentences, tagged, write_csv
 

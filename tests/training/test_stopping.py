@@ -18,7 +18,7 @@ from mtsa.files import locked
 from mtsa.training import checkpoints
 from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
-from mtsa.training.weights import written
+from mtsa.training.weight_files import report_write_errors
 from tests.sample_data import sentences, small_recipe, write_csv
 from tests.training.processes import assert_same_run, command, weights
 
@@ -56,7 +56,7 @@ def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     assert process.returncode == 130
     assert "Rerun the command to resume" in told
     assert len(told.strip().splitlines()) == 1
-    (saved,) = checkpoints.checkpoints(tmp_path / "run" / "checkpoints")
+    (saved,) = checkpoints.list_checkpoints(tmp_path / "run" / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 40
     done = subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, text=True, timeout=300)
     assert f"resuming from step {checkpoints.step_of(saved)}" in done.stdout
@@ -119,7 +119,7 @@ def test_a_full_disk(whole, tmp_path):
     )
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert checkpoints.checkpoints(tmp_path / "run" / "checkpoints") == []
+    assert checkpoints.list_checkpoints(tmp_path / "run" / "checkpoints") == []
     subprocess.run(command(recipe, tmp_path / "run"), check=True, capture_output=True, timeout=300)
     assert_same_run(undisturbed, tmp_path / "run")
 
@@ -134,9 +134,9 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_every_library_tells_of_a_full_disk_in_its_own_way(tmp_path, error):
-    with pytest.raises(InputError, match=r"cannot be written \(.+\)"), written(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written \(.+\)"), report_write_errors(tmp_path):
         raise error
-    with pytest.raises(KeyError), written(tmp_path):
+    with pytest.raises(KeyError), report_write_errors(tmp_path):
         raise KeyError("a mistake of ours")
 
 
@@ -157,6 +157,6 @@ def test_a_finished_run_is_not_trained_again(whole):
     recipe, undisturbed = whole
     done = subprocess.run(command(recipe, undisturbed), check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "holds a finished run" in done.stderr
-    with pytest.raises(InputError, match="holds a finished run"):
+    assert "contains a finished run" in done.stderr
+    with pytest.raises(InputError, match="contains a finished run"):
         run_recipe(small_recipe(undisturbed.parent / "train.csv"), undisturbed)

@@ -13,14 +13,14 @@ import torch
 from typer.testing import CliRunner
 
 import mtsa
-from mtsa.cli.app import app
+from mtsa.cli.main import app
 from mtsa.errors import InputError
-from mtsa.training.folder import open_run
+from mtsa.training.launch import build_recipe
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import make_recipe, to_toml
 from mtsa.training.run import run_recipe
+from mtsa.training.run_directory import open_run
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from mtsa.training.streamed import StreamedData, make_shards
 from tests.sample_data import TAGGER, TRANSLATOR, parallel, sentences, small_recipe, tagged, write_csv
 from tests.trained_models import QUICK
@@ -82,7 +82,7 @@ def test_one_shard_is_in_memory(tmp_path):
     part = prepare(recipe := sharded(tmp_path), read_split(recipe)).parts["train"]
     for places in part.batches(15, tokens=0, least=1, seed=0, epoch=0):
         part.collate(places)
-        assert len(part._there) == 1
+        assert len(part._loaded) == 1
 
 
 def test_it_learns(tmp_path):
@@ -168,13 +168,13 @@ def test_other_shards_are_other_data(tmp_path):
 def test_what_shards_cannot_do_is_refused(tmp_path):
     sharded(tmp_path)
     shards, dev = str(tmp_path / "shards"), str(tmp_path / "dev.csv")
-    with pytest.raises(InputError, match="no dev part is cut from shards"):
-        make(None, data={"train": shards})
+    with pytest.raises(InputError, match="no dev part can be split off from shards"):
+        build_recipe(None, data={"train": shards})
     with pytest.raises(InputError, match="for task classification, not regression"):
-        make(None, task="regression", data={"train": shards, "dev": dev})
+        build_recipe(None, task="regression", data={"train": shards, "dev": dev})
     with pytest.raises(InputError, match=r"training\.refit"):
-        make(None, data={"train": shards, "dev": dev}, settings=["training.refit=true"])
-    assert not make(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
+        build_recipe(None, data={"train": shards, "dev": dev}, settings=["training.refit=true"])
+    assert not build_recipe(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
     for arguments, told in (
         (["a.csv"], "no such file"),
         ([str(tmp_path / "dev.csv"), "--task", "translation"], "takes two files, such as A.en A.de"),
@@ -209,7 +209,7 @@ def limit(megabytes):
 DEALT = (
     LIMIT
     + """
-import mtsa.training.streamed, mtsa.training.start
+import mtsa.training.streamed, mtsa.training.launch
 from mtsa.__main__ import main
 limit(120)
 main()

@@ -36,7 +36,7 @@ def test_a_tagger_learns_and_tells_its_figures(names):
     assert metrics["test"]["f1"] > 0.9
     assert metrics["test:other"]["f1"] > 0.9
     assert metrics["test:other"] != metrics["test"]
-    assert model.evaluate(folder / "test.conll").figures.as_json() == {
+    assert model.evaluate(folder / "test.conll").metrics.as_json() == {
         key: value for key, value in metrics["test"].items() if key != "unseen"
     }
     assert set(metrics["test"]["labels"]) == {"LOC", "PER"}
@@ -57,7 +57,7 @@ def test_what_is_no_sentence_is_refused(names):
     again = mtsa.load(folder / "run")
     assert type(again) is type(model)
     assert again.predict(["Bob saw Rome"]) == model.predict(["Bob saw Rome"])
-    with pytest.raises(InputError, match="makes no sentence vectors"):
+    with pytest.raises(InputError, match="has no sentence vectors"):
         sentence_transformer(folder / "run")
     assert not (folder / "run" / "modules.json").exists()
 
@@ -171,12 +171,12 @@ def test_repeated_sentences_are_told_row_by_row(tmp_path):
 
 
 def test_another_encoder_in_a_recipe_keeps_its_size():
-    from mtsa.training.start import make
+    from mtsa.training.launch import build_recipe
 
     for name in ("stacked_multihead", "stacked_bilstm", "stacked_multi_cnn"):
-        made = make("srl.paper", encoder=name)
+        made = build_recipe("srl.paper", encoder=name)
         assert (made.encoder["layers"], made.encoder["width"], made.encoder["hidden"]) == (10, 200, 800)
-    assert "scales" not in make("srl.paper", encoder="stacked_multihead").encoder
+    assert "scales" not in build_recipe("srl.paper", encoder="stacked_multihead").encoder
 
 
 def test_resume_of_roles_matches_uninterrupted_run(tmp_path):
@@ -215,7 +215,7 @@ def test_what_a_file_is_read_like_is_remembered(tmp_path):
     path = tagged(tmp_path / "t.conll", 60)
     path.write_text("".join(f"{line} extra\n" if line else "\n" for line in path.read_text().split("\n")))
     model = mtsa.train(task="tagging", train=path, label_column="2", out=tmp_path / "run", settings=TAGGER)
-    assert model.evaluate(path).figures.accuracy > 0.9
+    assert model.evaluate(path).metrics.accuracy > 0.9
     with pytest.raises(InputError, match="none of its tags"):
         model.evaluate(path, label_column="3")
 

@@ -13,16 +13,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertMo
 
 import mtsa
 from mtsa.errors import InputError
-from mtsa.models.pretrained import longest_text, predicts_tokens
-from mtsa.training import pretrain as pretraining
+from mtsa.models.pretrained import is_language_model, max_input_length
+from mtsa.training import language_model as pretraining
+from mtsa.training.language_model import Setting, pretrain
+from mtsa.training.launch import build_recipe
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
-from mtsa.training.pretrain import Setting, pretrain
 from mtsa.training.recipe_files import load_recipe, make_recipe
-from mtsa.training.resume import sources_of
+from mtsa.training.resume import describe_sources
 from mtsa.training.run import run_recipe
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.sample_data import pairs, write_pairs
 
 SMALL = Setting(layers=2, width=16, tokens=300, length=64, batch=8, steps=30, learning_rate=1e-2, warmup=3)
@@ -65,11 +65,11 @@ def test_a_language_model_learns_and_transformers_loads_it(gpt):
     ids = tokenizer("the red there", return_tensors="pt").input_ids
     loss = model(input_ids=ids, labels=ids).loss
     assert loss < 0.8 * math.log(300)
-    assert predicts_tokens(model.config)
+    assert is_language_model(model.config)
 
 
 def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkeypatch):
-    save, saved = pretraining._Run._save, []
+    save, saved = pretraining._PretrainingLoop._save, []
 
     def stopping(self):
         save(self)
@@ -77,7 +77,7 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
         if len(saved) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pretraining._Run, "_save", stopping)
+    monkeypatch.setattr(pretraining._PretrainingLoop, "_save", stopping)
     options = {"save_every": 10}
     with pytest.raises(KeyboardInterrupt):
         pretrain(texts(), tmp_path / "model", SMALL, **options)
@@ -87,7 +87,7 @@ def test_a_stopped_pretraining_goes_on_to_the_same_weights(gpt, tmp_path, monkey
     assert saved == [10, 20, 30]
     whole, resumed = (load_file(folder / "model.safetensors") for folder in (gpt, tmp_path / "model"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    with pytest.raises(InputError, match="holds a finished model"):
+    with pytest.raises(InputError, match="contains a finished model"):
         pretrain(texts(), tmp_path / "model", SMALL, **options)
 
 
@@ -144,7 +144,7 @@ def test_transfer_runs_are_saved_and_opened(encoder, gpt, data, tmp_path):
     answers = predictor.predict(asked)
     (alone,) = predictor.predict(asked[2:3])
     assert alone.probabilities == pytest.approx(answers[2].probabilities, abs=1e-5)
-    assert outcome.dev.figures.count > 0
+    assert outcome.dev.metrics.count > 0
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["pretrained"]["model_type"] == "openai-gpt"
     assert str(gpt) not in (tmp_path / "run" / "config.json").read_text()
@@ -177,9 +177,9 @@ def test_single_texts_and_signs_of_other_tokenisers(tmp_path, data, gpt):
     pair = prepared.inputs.tokenizer.encode("the red", "plum")
     assert pair.tokens == ["[CLS]", "the", "red", "[SEP]", "[CLS]", "plum", "[SEP]"]
     assert pair.type_ids == [0, 0, 0, 0, 1, 1, 1]
-    from mtsa.data.tokenization import numbers
+    from mtsa.data.tokenization import encode_texts
 
-    assert numbers(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
+    assert encode_texts(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
     wanted = recipe_for(data, folder)
     with pytest.raises(InputError, match=r"lm_weight is 0.3, but .*bert is not a GPT or GPT-2 model"):
         prepare(wanted, read_split(wanted))
@@ -208,7 +208,7 @@ def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gp
 WRONG = {
     "no such model": ({"model": "no/such/folder"}, r"pretrained.model no/such/folder cannot be loaded"),
     "negative": ({"model": "x", "lr_multiplier": -1.0}, "pretrained.lr_multiplier is -1.0; it must be at least 0"),
-    "no model": ({"lm_weight": 0.3}, "has settings, but no model"),
+    "no model": ({"lm_weight": 0.3}, "has settings, but pretrained.model is not set"),
 }
 
 
@@ -260,7 +260,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, data, gpt):
         return prepare(recipe, read_split(recipe)).model()
 
     (folder / "model.safetensors").write_bytes((gpt / "model.safetensors").read_bytes())
-    with pytest.raises(InputError, match="its weights do not fit its configuration"):
+    with pytest.raises(InputError, match="its weights do not match its configuration"):
         start()
     (folder / "model.safetensors").write_bytes(whole[:-100])
     with pytest.raises(InputError, match=r"cannot be loaded from its safetensors"):
@@ -290,10 +290,10 @@ def test_another_model_below_is_another_run(tmp_path, data, gpt):
     copy = tmp_path / "gpt"
     shutil.copytree(gpt, copy)
     recipe = recipe_for(data, copy)
-    before = sources_of(recipe, read_split(recipe))
+    before = describe_sources(recipe, read_split(recipe))
     text = (copy / "tokenizer.json").read_text()
     (copy / "tokenizer.json").write_text(text + " ")
-    assert sources_of(recipe, read_split(recipe)) != before
+    assert describe_sources(recipe, read_split(recipe)) != before
 
 
 def test_a_kill_in_the_middle_of_a_save_is_no_obstacle(tmp_path):
@@ -309,12 +309,14 @@ def test_a_kill_in_the_middle_of_a_save_is_no_obstacle(tmp_path):
 def test_places_are_counted_as_the_models_count_them():
     from transformers import BertConfig, RobertaConfig, XLNetConfig
 
-    assert longest_text(BertConfig(max_position_embeddings=66)) == 66
-    assert longest_text(RobertaConfig(max_position_embeddings=66, pad_token_id=1)) == 64
-    assert longest_text(XLNetConfig()) is None
+    assert max_input_length(BertConfig(max_position_embeddings=66)) == 66
+    assert max_input_length(RobertaConfig(max_position_embeddings=66, pad_token_id=1)) == 64
+    assert max_input_length(XLNetConfig()) is None
 
 
 def test_files_without_a_recipe_get_settings_for_a_pretrained_model(tmp_path, data, gpt):
-    made = make(None, task="pair", data={"train": str(data)}, settings=[f'pretrained.model="{gpt}"', "tokens.max_length=64"])
+    made = build_recipe(
+        None, task="pair", data={"train": str(data)}, settings=[f'pretrained.model="{gpt}"', "tokens.max_length=64"]
+    )
     assert (made.training.schedule, made.pretrained.lr_multiplier, made.model.dropout) == ("linear", 0.1, 0.1)
     assert made.tokens.max_length == 64

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
-from mtsa.cli.paired import repeated
+from mtsa.cli.paired_files import repeat_options
 from mtsa.data.parallel import read_parallel
-from mtsa.data.subwords import END_NUMBER, joined, subword_numbers, train_subwords
+from mtsa.data.subwords import END_ID, decode_subwords, encode_subwords, train_subwords
 from mtsa.errors import InputError
 from mtsa.metrics.bleu import bleu_of, score_translations
 from mtsa.models.translator import IGNORED, build_translator, smoothed_loss, translate, translator_config
@@ -49,7 +49,7 @@ def test_a_translator_learns_and_tells_bleu_with_its_signature(trained):
     answers = model.predict((folder / "test.en").read_text().splitlines())
     truths = (folder / "test.de").read_text().splitlines()
     assert sacrebleu.corpus_bleu(answers, [truths]).score == pytest.approx(metrics["test"]["bleu"])
-    assert model.evaluate(folder / "test.en", target=folder / "test.de").figures.bleu == pytest.approx(metrics["test"]["bleu"])
+    assert model.evaluate(folder / "test.en", target=folder / "test.de").metrics.bleu == pytest.approx(metrics["test"]["bleu"])
     assert repr(model).endswith("encoder mtsa, translation)")
 
 
@@ -76,7 +76,7 @@ def test_transformers_loads_a_translator(trained):
     folder, _ = trained
     loaded = AutoModelForSeq2SeqLM.from_pretrained(folder / "run").eval()
     own = mtsa.load(folder / "run").model.eval()
-    ids = torch.tensor([[5, 6, END_NUMBER]])
+    ids = torch.tensor([[5, 6, END_ID]])
     torch.testing.assert_close(loaded(ids, decoder_input_ids=ids).logits, own(ids, decoder_input_ids=ids).logits)
 
 
@@ -85,17 +85,17 @@ def test_greedy_is_a_beam_of_one_and_batches_change_nothing(trained):
     model = mtsa.load(folder / "run")
     texts = (folder / "test.en").read_text().splitlines()
     assert model.predict(texts, num_beams=1) == [model.predict([text], num_beams=1)[0] for text in texts]
-    rows, _ = subword_numbers(model.run.tokenizer, texts, 0)
+    rows, _ = encode_subwords(model.run.tokenizer, texts, 0)
     greedy = []
     for row in rows:
-        ids, answer = torch.tensor([row]), [END_NUMBER]
+        ids, answer = torch.tensor([row]), [END_ID]
         for _ in range(40):
             answer.append(int(model.model(ids, decoder_input_ids=torch.tensor([answer])).logits[0, -1].argmax()))
-            if answer[-1] == END_NUMBER:
+            if answer[-1] == END_ID:
                 break
         greedy.append([token for token in answer if token > 2])
-    assert translate(model.model, rows, beam=1, penalty=0.6) == greedy
-    assert model.predict(texts, num_beams=1) == joined(model.tokenizer, greedy)
+    assert translate(model.model, rows, num_beams=1, length_penalty=0.6) == greedy
+    assert model.predict(texts, num_beams=1) == decode_subwords(model.tokenizer, greedy)
 
 
 def test_unknown_options_are_refused(trained, runs):
@@ -166,20 +166,20 @@ def test_a_batch_asks_for_each_token_from_those_before_it(tmp_path):
         count = len(part.targets[place])
         assert batch["labels"][row, :count].tolist() == part.targets[place]
         assert (batch["labels"][row, count:] == IGNORED).all()
-        assert batch["decoder_input_ids"][row, :count].tolist() == [END_NUMBER, *part.targets[place][:-1]]
-        assert part.targets[place][-1] == part.rows[place][-1] == END_NUMBER
-        assert joined(part.tokenizer, [part.targets[place]]) == [part.truths[place]]
+        assert batch["decoder_input_ids"][row, :count].tolist() == [END_ID, *part.targets[place][:-1]]
+        assert part.targets[place][-1] == part.rows[place][-1] == END_ID
+        assert decode_subwords(part.tokenizer, [part.targets[place]]) == [part.truths[place]]
 
 
 def test_subwords_hold_any_text():
     tokenizer = train_subwords(["hello world", "hallo welt"] * 9, 300)
     texts = ["hello", "日本語 und 🙂", "", "a\tb"]
-    rows, cut = subword_numbers(tokenizer, texts, 0)
-    assert joined(tokenizer, rows) == ["hello", "日本語 und 🙂", "", "a b"]
+    rows, cut = encode_subwords(tokenizer, texts, 0)
+    assert decode_subwords(tokenizer, rows) == ["hello", "日本語 und 🙂", "", "a b"]
     assert cut == 0
-    short, cut = subword_numbers(tokenizer, texts, 4)
+    short, cut = encode_subwords(tokenizer, texts, 4)
     assert max(map(len, short)) == 4
-    assert all(row[-1] == END_NUMBER for row in short)
+    assert all(row[-1] == END_ID for row in short)
     assert cut == 2
 
 
@@ -195,10 +195,10 @@ def test_bleu_comes_from_the_counts_of_sentences():
 @pytest.mark.parametrize(
     ("english", "german", "told"),
     [
-        ("a\nb\n", "c\n", r"b.de ends after line 1, but .*a.en goes on"),
-        ("a\n", "c\nd\n", r"a.en ends after line 1, but .*b.de goes on"),
+        ("a\nb\n", "c\n", r"b.de ends after line 1, but .*a.en continues"),
+        ("a\n", "c\nd\n", r"a.en ends after line 1, but .*b.de continues"),
         ("a\n" + "x" * 10_001 + "\n", "c\nd\n", r"a.en, line 2: 10,001 characters; split the text"),
-        ("\n\n", "\n\n", "hold no pair of lines"),
+        ("\n\n", "\n\n", "contain no pair of lines"),
     ],
 )
 def test_what_is_no_parallel_text_is_told(tmp_path, english, german, told):
@@ -248,12 +248,12 @@ def test_every_slip_is_answered(case):
 
 def test_two_files_after_one_option():
     given = ["--task", "translation", "--train", "a", "b", "--test", "c", "d", "--test", "e", "f", "--out", "r"]
-    assert repeated(given) == [
+    assert repeat_options(given) == [
         "--task", "translation", "--train", "a", "--train", "b", "--test", "c", "--test", "d", "--test", "e", "--test", "f",
         "--out", "r",
     ]  # fmt: skip
-    assert repeated(["--train", "a", "b"]) == ["--train", "a", "b"]
-    assert repeated(["--task=translation", "--dev", "a", "b"]) == ["--task=translation", "--dev", "a", "--dev", "b"]
+    assert repeat_options(["--train", "a", "b"]) == ["--train", "a", "b"]
+    assert repeat_options(["--task=translation", "--dev", "a", "b"]) == ["--task=translation", "--dev", "a", "--dev", "b"]
 
 
 def test_mistakes_at_the_command_line(trained):
@@ -299,9 +299,9 @@ def test_the_papers_setups(name, steps, warmup, tokens, beta2, bias):
 def test_signs_in_a_text_are_text():
     tokenizer = train_subwords(["hello world", "hallo welt"] * 9, 300)
     texts = ["a <s>b</s> c", "<unk>", "x <pad> y"]
-    rows, _ = subword_numbers(tokenizer, texts, 0)
-    assert joined(tokenizer, rows) == texts
-    assert all(END_NUMBER not in row[:-1] and 0 not in row for row in rows)
+    rows, _ = encode_subwords(tokenizer, texts, 0)
+    assert decode_subwords(tokenizer, rows) == texts
+    assert all(END_ID not in row[:-1] and 0 not in row for row in rows)
 
 
 def test_training_leaves_out_pairs_that_are_too_long(tmp_path):

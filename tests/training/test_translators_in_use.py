@@ -17,17 +17,17 @@ import mtsa
 import mtsa.hub
 from mtsa.cli import app
 from mtsa.training.cross_validation import repeat
+from mtsa.training.launch import build_recipe
 from mtsa.training.optimizer import lr_factor
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe_files import toml_value
 from mtsa.training.split import read_split
-from mtsa.training.start import make
 from tests.sample_data import TRANSLATOR, parallel
 
 
 def small(folder, **settings):
     en, de = parallel(folder, "train", 40, 0)
-    return make(
+    return build_recipe(
         None,
         task="translation",
         data={"train": en, "train_target": de},

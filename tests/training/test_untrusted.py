@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint
-from mtsa.training.folder import MANIFEST, open_run
+from mtsa.training.run_directory import MANIFEST, open_run
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_as_it_is(folder):
     ("values", "message"),
     [
         ({"hidden": 10**7}, "has the shape"),
-        ({"hidden": 10**12}, "hidden = 1e\\+12, which no model has"),
-        ({"hidden": -5}, "describes no model|has the shape|cannot be read"),
+        ({"hidden": 10**12}, "hidden = 1e\\+12, which is out of range"),
+        ({"hidden": -5}, "is not the configuration of a model|has the shape|cannot be read"),
         ({"width": 10**8}, "has the shape"),
         ({"encoder_options": {"head_dim": 10**6}}, "has the shape"),
         ({"encoder": "stacked_mtsa", "encoder_options": {"layers": 10**9}}, "layers = 1e\\+09"),
-        ({"encoder": "no such"}, "describes no model|cannot be read"),
+        ({"encoder": "no such"}, "is not the configuration of a model|cannot be read"),
         ({"dropout": float("nan")}, "config.json"),
         ({"auto_map": {"AutoModel": "evil.Model"}, "hidden": 9}, "has the shape"),
         ({"pretrained": {"model_type": "bert", "num_hidden_layers": 10**6}}, "layers = 1e\\+06"),
@@ -98,7 +98,7 @@ def test_configurations_that_do_not_fit(folder, values, message):
 
 def test_weights_that_do_not_fit(folder):
     change_weights(folder, lambda weights: weights.update(extra=torch.zeros(3)))
-    refused(folder, "holds extra, which config.json does not ask for")
+    refused(folder, "contains extra, which config.json does not have")
 
 
 def test_weights_that_are_missing(folder):
@@ -109,7 +109,7 @@ def test_weights_that_are_missing(folder):
         largest[name] = weights.pop(name)
 
     change_weights(folder, remove)
-    refused(folder, "does not hold")
+    refused(folder, "does not contain")
 
 
 def test_weights_of_another_type(folder):
@@ -146,7 +146,7 @@ def test_a_pickle_beside_it_is_not_looked_at(folder, monkeypatch):
 def test_a_manifest_that_names_files_elsewhere(folder, name):
     entries = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps(entries | {name: {}}))
-    refused(folder, "no manifest")
+    refused(folder, "not a valid manifest")
 
 
 def test_a_complaint_of_transformers_is_put_on_one_line(runs, tmp_path):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtsa.encoders import build_encoder, encoder_names
-from mtsa.names import nearest
+from mtsa.messages import nearest
 from mtsa.nn.attention import MultiMaskAttention
 
 Layer = Callable[[Tensor], Tensor]

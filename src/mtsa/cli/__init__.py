@@ -1,5 +1,5 @@
 """The command line: read the arguments, call one function, print."""
 
-from .app import app
+from .main import app
 
 __all__ = ["app"]

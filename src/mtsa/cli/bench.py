@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shell import counter, fail
+from .console import fail, step_counter
 
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench
@@ -43,7 +43,7 @@ def bench_layer(
         if lengths is not None or layers is not None:
             fail("--lengths and --layers apply to the presets layer and paper only")
         chosen = sentences.Setting(compiled=((64, 25),) if compiled else (), repeats=repeats or sentences.Setting.repeats)
-        with counter(sentences.ticks(chosen)) as tick:
+        with step_counter(sentences.ticks(chosen)) as tick:
             found = recorded(out / "bench-sentences.json", lambda: sentences.run(chosen, tick))
         typer.echo("ratio of time to nn.MultiheadAttention; plain: Algorithm 1 in PyTorch without numeric safety\n")
         typer.echo(layer.aligned(*sentences.table(found)))
@@ -53,15 +53,15 @@ def bench_layer(
     setting = dataclasses.replace(layer.PRESETS[preset], memory=memory, memory_budget_gib=memory_budget)
     try:
         if lengths is not None:
-            setting = dataclasses.replace(setting, lengths=numbers(lengths))
+            setting = dataclasses.replace(setting, lengths=parse_lengths(lengths))
         if layers is not None:
             setting = dataclasses.replace(setting, names=tuple(name.strip() for name in layers.split(",")))
         if repeats is not None:
             setting = dataclasses.replace(setting, repeats=repeats)
         out.mkdir(parents=True, exist_ok=True)
         path, begun = out / f"bench-{preset}.json", out / f"bench-{preset}.begun.json"
-        with counter(layer.ticks(setting)) as tick:
-            record = layer.run(setting, tick, begun=_begun(begun, setting), keep=lambda record: write_json(begun, record))
+        with step_counter(layer.ticks(setting)) as tick:
+            record = layer.run(setting, tick, begun=_unfinished(begun, setting), keep=lambda record: write_json(begun, record))
         write_json(path, record)
         begun.unlink(missing_ok=True)
     except ValueError as error:
@@ -98,7 +98,7 @@ def recorded(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any
     return record
 
 
-def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
+def _unfinished(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
     """What an earlier run of the same setting left, if it ended early."""
     from mtsa.bench import layer
 
@@ -112,7 +112,7 @@ def _begun(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
     return record
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_lengths(text: str) -> tuple[int, ...]:
     from mtsa.errors import InputError
 
     parts = [part.strip() for part in text.split(",")]

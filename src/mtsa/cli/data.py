@@ -1,4 +1,4 @@
-"""`mtsa data`: look through a file, fetch official ones."""
+"""`mtsa data`: check, shard and convert files, download official ones."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from mtsa.names import counted
+from mtsa.messages import counted
 
+from .console import exit_on_error, fail, progress_bar
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
-from .shell import bar, fail, refusing
 
-data = typer.Typer(no_args_is_help=True, help="Check a file, fetch official ones.")
+data = typer.Typer(no_args_is_help=True, help="Check, shard, convert and download data files.")
 
 
 @data.command("check")
 def check(
-    files: Annotated[list[Path], typer.Argument(help="The file to look through; of translations two, A.en A.de.")],
+    files: Annotated[list[Path], typer.Argument(help="The file to check; for translation two files: A.en A.de.")],
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -28,55 +28,57 @@ def check(
         str, typer.Option(help="As in mtsa train: classification, regression, pair, similarity, tagging, srl or translation.")
     ] = "classification",
 ) -> None:
-    """What is in a file, what is wrong with it, and where."""
+    """Statistics, warnings and errors of a data file."""
     from mtsa.data.examples import Layout
     from mtsa.tasks.registry import get_task
 
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
-    with refusing():
+    with exit_on_error():
         kind = get_task(task)
         kind.check_files(files)
         report = kind.validate(files, layout)
     for line in report.lines():
         typer.echo(line)
-    if report.wrong:
+    if report.errors:
         raise typer.Exit(2)
 
 
 @data.command("shard")
 def shard(
-    files: Annotated[list[Path], typer.Argument(help="Training file; of translations two, A.en A.de.")],
+    files: Annotated[list[Path], typer.Argument(help="Training file; for translation two files: A.en A.de.")],
     out: Annotated[Path, typer.Option(help="Folder to write; name it as --train of mtsa train.")],
-    task: Annotated[str, typer.Option(help="What it is for, as in mtsa train.")] = "classification",
+    task: Annotated[str, typer.Option(help="Task, as in mtsa train.")] = "classification",
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    megabytes: Annotated[float, typer.Option(min=0.001, help="Text of a shard; memory holds a few times as much.")] = 16.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the chance that deals examples out.")] = 0,
+    megabytes: Annotated[
+        float, typer.Option(min=0.001, help="Text of a shard; training needs a few times as much memory.")
+    ] = 16.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random distribution.")] = 0,
 ) -> None:
-    """Deal a training file that is larger than memory out into shards, to train from disk."""
+    """Split a training file that is larger than memory into shards."""
     from mtsa.tasks.registry import get_task
-    from mtsa.training.start import make
+    from mtsa.training.launch import build_recipe
     from mtsa.training.streamed import make_shards
 
-    with refusing():
+    with exit_on_error():
         get_task(task).check_files(files)
         columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
         options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
         named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
-        recipe = make(None, task=task, data={**options, **named}, seed=seed, sized=False)
+        recipe = build_recipe(None, task=task, data={**options, **named}, seed=seed, sized=False)
         shards, remarks = make_shards(recipe, out, megabytes=megabytes)
     for line in remarks:
         typer.echo(line)
-    asked = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
+    options_shown = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
     columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
-    asked += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
-    dealt = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
-    typer.echo(f"{out}: {dealt}; train with: mtsa train --train {out} {asked}")
+    options_shown += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
+    counts = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
+    typer.echo(f"{out}: {counts}; train with: mtsa train --train {out} {options_shown}")
 
 
 @data.command("convert")
@@ -89,12 +91,12 @@ def convert(
     format: Annotated[str, typer.Option(help="Of the source: props, propbank or jsonl; by its ending if left out.")] = "auto",
     to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
 ) -> None:
-    """Semantic roles from one layout into another."""
-    from mtsa.data.role_files import read_roles, role_format, role_lines, words_beside
+    """Convert a file with semantic roles to another format."""
+    from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_path
 
-    with refusing():
+    with exit_on_error():
         wanted, given = role_format(out, to), role_format(source, format)
-        words_from = (words or words_beside(source, given)) if given == "props" else None
+        words_from = (words or words_path(source, given)) if given == "props" else None
         plain = out.with_suffix("") if out.suffix == ".gz" else out
         words_to = words or plain.with_suffix(".words")
         found = read_roles(source, words=words_from, format=given)
@@ -106,7 +108,7 @@ def convert(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a text file, packed where its ending says so, whole or not at all."""
+    """Write a text file atomically; .gz files are compressed."""
     import gzip
 
     from mtsa.files import replacing
@@ -118,19 +120,19 @@ def _write(path: Path, text: str) -> None:
 
 @data.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="What to fetch; `mtsa data list` names all.")],
+    name: Annotated[str, typer.Argument(help="Data set; see `mtsa data list`.")],
     into: Annotated[Path, typer.Option(help="Folder for the files and the lock file.")] = Path("data"),
 ) -> None:
-    """Fetch an official data set or word vectors; an interrupted download goes on where it stopped."""
+    """Download a data set or word vectors; rerun the command to resume an interrupted download."""
     from mtsa.data.catalogue import SOURCES
-    from mtsa.data.downloads import get as fetch
-    from mtsa.names import nearest
+    from mtsa.data.downloads import fetch
+    from mtsa.messages import nearest
 
     if name not in SOURCES:
         fail(f'"{name}" is not known; {nearest(name, SOURCES)}')
-    with refusing():
+    with exit_on_error():
         for download in SOURCES[name].files:
-            with bar(download.name, None) as move:
+            with progress_bar(download.name, None) as move:
                 path = fetch(download, into, lambda here, total, move=move, known=download.name: move(here, known))  # type: ignore[misc]
             typer.echo(f"{path}: {path.stat().st_size:,} bytes")
             for _, inside in download.members:
@@ -139,7 +141,7 @@ def get(
 
 @data.command("list")
 def names() -> None:
-    """What `mtsa data get` can fetch."""
+    """List the downloads of `mtsa data get`."""
     from mtsa.data.catalogue import SOURCES
 
     for source in SOURCES.values():

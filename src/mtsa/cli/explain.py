@@ -1,4 +1,4 @@
-"""`mtsa explain`: what a model looks at in a sentence."""
+"""`mtsa explain`: attention maps of a sentence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .console import exit_on_error, fail
 from .options import Format
-from .shell import fail, refusing
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
@@ -19,7 +19,7 @@ def explain(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     text: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
     pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
-    predicate: Annotated[int | None, typer.Option(min=1, help="Of roles: the number of the word that is asked about.")] = None,
+    predicate: Annotated[int | None, typer.Option(min=1, help="Semantic roles: number of the predicate, from 1.")] = None,
     layer: Annotated[int | None, typer.Option(min=1, help="Which attention layer is drawn; the last when left out.")] = None,
     feature: Annotated[int | None, typer.Option(min=1, help="Show the weights of this feature; all when left out.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="How many heads are drawn at most.")] = 4,
@@ -34,17 +34,17 @@ def explain(
     seed: Annotated[int, typer.Option(min=0, help="With --sample: which sentences are drawn.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
 ) -> None:
-    """What the model looks at in a sentence: heat maps of its heads, source2token weights, and the pooling."""
+    """Attention maps of a sentence: heat maps of the heads, source2token weights, and the pooling."""
+    from mtsa.inference.attention_page import write_page
+    from mtsa.inference.attention_weights import maps_to_json as plain
+    from mtsa.inference.attention_weights import strongest_pairs
     from mtsa.inference.auto import open_predictor
-    from mtsa.inference.heat_maps import check_feature, draw, shown_heads
-    from mtsa.inference.page import write_page
-    from mtsa.inference.sampling import draw_texts
-    from mtsa.inference.weights import as_json as plain
-    from mtsa.inference.weights import strongest
+    from mtsa.inference.heat_maps import check_feature, draw_heat_maps, shown_heads
+    from mtsa.inference.sentence_sampling import sample_sentences
     from mtsa.tasks.predictor import Question
 
     if features and not as_json:
-        fail("--features goes with --json")
+        fail("--features needs --json")
     if (sample is None) != (data is None):
         fail("--sample and --data go together: so many sentences of that file")
     if (text is None) == (sample is None):
@@ -53,20 +53,20 @@ def explain(
         fail("--pair and --predicate belong to a sentence; with --sample leave them out")
     if format is not None and data is None:
         fail("--format is that of --data; leave it out")
-    with refusing():
+    with exit_on_error():
         predictor = open_predictor(run)
         if text is None:
             assert sample is not None
             assert data is not None
             reading = {} if format is None else {"format": format}
-            found = [predictor.explain_text(one) for one in draw_texts(predictor, data, sample, seed, **reading)]
+            found = [predictor.explain_text(one) for one in sample_sentences(predictor, data, sample, seed, **reading)]
         else:
             question = Question(text, pair, None if predicate is None else predicate - 1)
             predictor.check_question(question)
             found = predictor.explain(question)
         which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if which >= len(found[0].layers):
-            fail(f"layer {layer} is not there; the model has {len(found[0].layers)}")
+            fail(f"layer {layer} does not exist; the model has {len(found[0].layers)}")
         check_feature(found[0].layers[which], chosen)
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
@@ -78,28 +78,28 @@ def explain(
             if out.suffix.lower() == ".html":
                 write_page(found, out)
             else:
-                missing = draw(found, out, layer=which, most=heads, feature=chosen)
+                missing = draw_heat_maps(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
             fail(f"{out}: {error.strerror}; name another file with --out")
-    typer.echo(f"{_said(found, text)}: {out}")
+    typer.echo(f"{_summary(found, text)}: {out}")
     if missing:
-        typer.echo(f"no font here has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
+        typer.echo(f"no installed font has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
     there = found[0].layers[which].heads
     if out.suffix.lower() != ".html" and heads < len(there):
         numbers = ", ".join(str(head + 1) for head in shown_heads(there, heads))
         typer.echo(f"drawn are heads {numbers} of {len(there)}; --heads {len(there)} draws all")
     others = [place for place in found[0].predicates if place != found[0].predicate]
     if others:
-        told = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
-        typer.echo(f"there are other predicates: {told}")
+        others_shown = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
+        typer.echo(f"other predicates: {others_shown}")
     if top:
-        typer.echo("strongest pairs, as times the even share of the words that may be looked at:")
+        typer.echo("strongest pairs, relative to uniform attention over the allowed words:")
     for number, one in enumerate(found if top else (), 1):
         if pair is not None:
             typer.echo(f"text {number}:")
-        for times, head, word, other in strongest(one, top, layer=which, feature=chosen):
+        for times, head, word, other in strongest_pairs(one, top, layer=which, feature=chosen):
             typer.echo(f"{times:6.2f} x  {head:24} {word} -> {other}")
 
 
-def _said(found: list[AttentionMaps], text: str | None) -> str:
+def _summary(found: list[AttentionMaps], text: str | None) -> str:
     return (found[0].answer or "(no words)") if text is not None else f"{len(found)} sentences"

@@ -7,36 +7,38 @@ from typing import Annotated, Any
 
 import typer
 
-from .shell import fail, refusing
+from .console import exit_on_error, fail
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not be there.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")],
     to: Annotated[str, typer.Option(help="onnx or torch.")] = "onnx",
-    check: Annotated[str | None, typer.Option(help="Texts to compare answers and speed on; of sentence models.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1000,
+    check: Annotated[
+        str | None, typer.Option(help="Sentence models: file of texts to compare predictions and speed on.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Number of texts to compare.")] = 1000,
     int8: Annotated[bool, typer.Option("--int8", help="With onnx: write the linear layers in 8 bits too.")] = False,
 ) -> None:
-    """Write a model as one graph, from word numbers to probabilities, with its tokeniser, a script, and a report."""
+    """Export a model as one graph, from token ids to probabilities, with its tokenizer, a script, and a report."""
     from mtsa.files import write_json
-    from mtsa.inference import parity
+    from mtsa.inference import export_parity
     from mtsa.inference.auto import open_predictor
-    from mtsa.inference.export import FILES, FORMS, quantized, whole_folder
-    from mtsa.inference.export import export as write
-    from mtsa.names import nearest
+    from mtsa.inference.graph_export import FILES, FORMS, atomic_directory, quantize
+    from mtsa.inference.graph_export import export_model as write
+    from mtsa.messages import nearest
 
     if to not in FORMS:
         fail(f'--to "{to}" is unknown; {nearest(to, FORMS)}')
     if int8 and to != "onnx":
-        fail("--int8 goes with --to onnx")
+        fail("--int8 needs --to onnx")
     if to == "onnx":
         try:
             import onnxruntime  # noqa: F401
             import onnxscript  # noqa: F401
         except ImportError:
             fail("onnx needs packages that are not installed; install them with: pip install 'mtsa[export]'")
-    with refusing():
+    with exit_on_error():
         predictor = open_predictor(run)
         parts = predictor.export_spec()
         texts = None
@@ -44,36 +46,38 @@ def export(
             if parts.read_texts is None:
                 fail(f"--check does not apply to models for {predictor.task}; remove it")
             texts = parts.read_texts(check, most)
-        with whole_folder(out) as folder:
+        with atomic_directory(out) as folder:
             write(parts, predictor, to, folder)
-            report = parity.report_head(predictor, to)
+            report = export_parity.report_header(predictor, to)
 
             def compare(file: str, lengths: str, answers: str) -> None:
-                graph = parity.open_graph(folder, to, file)
-                report[lengths] = parity.by_length(parts, graph, predictor.run.tokenizer.get_vocab_size(), _longest(predictor))
+                graph = export_parity.open_graph(folder, to, file)
+                report[lengths] = export_parity.compare_by_length(
+                    parts, graph, predictor.run.tokenizer.get_vocab_size(), _max_input_length(predictor)
+                )
                 if texts is not None and check is not None:
-                    report[answers] = parity.on_texts(parts, graph, texts, predictor.labels, check)
+                    report[answers] = export_parity.compare_on_texts(parts, graph, texts, predictor.labels, check)
 
             compare(FILES[to], "lengths", "texts")
-            report["opposed gaps"] = parity.opposed_gaps(to, folder)
+            report["opposed gaps"] = export_parity.check_underflow(to, folder)
             if int8:
-                small = quantized(folder)
+                small = quantize(folder)
                 report["bytes"] = {path.name: path.stat().st_size for path in (folder / FILES[to], small)}
                 compare(small.name, "int8 lengths", "int8")
             write_json(folder / "parity.json", report)
-    for line in parity.lines(report):
+    for line in export_parity.report_lines(report):
         typer.echo(line)
     worst = max(report["opposed gaps"]["export"], *(row["apart"] for row in report["lengths"]))
-    if not worst <= parity.MOST_APART:
+    if not worst <= export_parity.TOLERANCE:
         typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
         raise typer.Exit(1)
     typer.echo(f"written: {out} (python {out / 'run.py'} ...)")
 
 
-def _longest(predictor: Any) -> int:
+def _max_input_length(predictor: Any) -> int:
     pretrained = getattr(predictor.model.config, "pretrained", None)
     if pretrained is None:
         return 0
-    from mtsa.models.pretrained import longest_text, plain_config
+    from mtsa.models.pretrained import config_from_values, max_input_length
 
-    return longest_text(plain_config(pretrained)) or 0
+    return max_input_length(config_from_values(pretrained)) or 0

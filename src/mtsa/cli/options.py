@@ -1,10 +1,17 @@
-"""Options that several commands share: how a file is to be read."""
+"""Options that several commands share, and their checks."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from .console import fail
+
+RunDirectory = Annotated[Path, typer.Argument(help="Run directory of a trained model.")]
+NumBeams = Annotated[int | None, typer.Option("--num-beams", "--beam", min=1, help="Translation: beams of the search.")]
 
 TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
 PairColumn = Annotated[str | None, typer.Option(help="Column with the second texts, of pairs.")]
@@ -20,3 +27,31 @@ Delimiter = Annotated[str | None, typer.Option(help="What separates the columns 
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def check_options(options: dict[str, Any], supported: Collection[str], task: str) -> None:
+    """Refuse options that a model does not support.
+
+    Raises:
+        InputError: such an option.
+    """
+    from mtsa.errors import InputError
+
+    for name in options:
+        if name not in supported:
+            raise InputError(f"--{name.replace('_', '-')} does not apply to models for {task}; remove it")
+
+
+def check_output(source: str, out: Path | None) -> None:
+    """Stop where the output would replace the input."""
+    from mtsa.tasks.inputs import exists
+
+    if out is None or source == "-" or not exists(source):
+        return
+    if _with_words(Path(source)) & _with_words(out):
+        fail(f"--out {out} would replace the input; name another file")
+
+
+def _with_words(path: Path) -> set[Path]:
+    """A file, and the words that belong to a props file."""
+    return {path.resolve()} | ({path.with_suffix(".words").resolve()} if path.suffix == ".props" else set())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import refusing, stopped
+from .console import exit_on_error, exit_stopped
 
 
 def pretrain(
@@ -19,7 +19,7 @@ def pretrain(
     out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
     layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
     width: Annotated[int, typer.Option(min=4, help="Width; a multiple of 4, the heads.")] = 256,
-    tokens: Annotated[int, typer.Option(min=300, help="Kinds of tokens.")] = 8000,
+    tokens: Annotated[int, typer.Option(min=300, help="Vocabulary size.")] = 8000,
     length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
@@ -29,12 +29,12 @@ def pretrain(
         bool, typer.Option(help="Under torchrun, a share of the weights in each process (FSDP), no copy.")
     ] = False,
 ) -> None:
-    """Train a small GPT on text of your own, to put under a model (recipe snli.gpt.cpu). Goes on after a stop."""
+    """Pretrain a small GPT on your text, for use as an encoder (recipe snli.gpt.cpu). Rerun the command to resume."""
     from mtsa.errors import InputError
-    from mtsa.training.pretrain import Setting
-    from mtsa.training.pretrain import pretrain as run
+    from mtsa.training.language_model import Setting
+    from mtsa.training.language_model import pretrain as run
 
-    with refusing():
+    with exit_on_error():
         if width % 4:
             raise InputError(f"--width {width} must be a multiple of 4, the number of heads")
         setting = Setting(
@@ -45,7 +45,7 @@ def pretrain(
         try:
             run(texts, out, setting, shared=shared)
         except KeyboardInterrupt:
-            stopped()
+            exit_stopped()
 
 
 def _texts(source: str) -> Iterator[str]:
@@ -60,5 +60,5 @@ def _texts(source: str) -> Iterator[str]:
             return
         format, name = "auto", source
     layout = Layout(format=format)
-    for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIRED):
+    for example in readers.stream(Path(name), layout, labelled=False, paired=format in readers.PAIR_FORMATS):
         yield from example.texts

@@ -1,4 +1,4 @@
-"""`mtsa score`: figures of files that any system may have written."""
+"""`mtsa score`: metrics of prediction files of any system."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from .shell import refusing
+from .console import exit_on_error
 
-score = typer.Typer(no_args_is_help=True, help="Figures of files that any system may have written.")
+score = typer.Typer(no_args_is_help=True, help="Metrics of prediction files of any system.")
 
 
 @score.callback()
 def main() -> None:
-    """Figures of files that any system may have written."""
+    """Metrics of prediction files of any system."""
 
 
 @score.command("srl")
@@ -26,26 +26,28 @@ def srl(
 ) -> None:
     """Precision, recall and F1 of semantic roles, by the rules of CoNLL-2005; complete frames; each label."""
     from mtsa.data.props import read_props
-    from mtsa.errors import at
-    from mtsa.metrics.srl import score_roles
+    from mtsa.errors import line_error
+    from mtsa.metrics.semantic_roles import score_roles
 
-    with refusing():
+    with exit_on_error():
         truth, found = read_props(gold, verbs=False), read_props(answers, verbs=False)
         for number, (one, other) in enumerate(zip(truth, found, strict=False), start=1):
             if len(one.words) != len(other.words):
-                raise at(
+                raise line_error(
                     answers,
                     other.line,
                     f"sentence {number} has {len(other.words)} words, but {len(one.words)} in {gold}, line {one.line}",
                 )
         if len(truth) != len(found):
-            raise at(answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is a part missing?")
-        figures = score_roles(truth, found)
+            raise line_error(
+                answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is a part missing?"
+            )
+        scores = score_roles(truth, found)
     if as_json:
-        typer.echo(json.dumps(figures.as_json()))
+        typer.echo(json.dumps(scores.as_json()))
         return
-    whole = figures.whole
-    typer.echo(f"precision {whole.precision:.4f}, recall {whole.recall:.4f}, F1 {whole.f1:.4f} ({whole.there:,} arguments)")
-    typer.echo(f"complete {figures.complete:.4f} ({figures.frames:,} frames)\n\nlabel       precision  recall      F1   there")
-    for label, counts in sorted(figures.labels.items()):
+    total = scores.total
+    typer.echo(f"precision {total.precision:.4f}, recall {total.recall:.4f}, F1 {total.f1:.4f} ({total.there:,} arguments)")
+    typer.echo(f"complete {scores.complete:.4f} ({scores.frames:,} frames)\n\nlabel       precision  recall      F1   there")
+    for label, counts in sorted(scores.labels.items()):
         typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.there:6,}")

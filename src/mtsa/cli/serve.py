@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .shell import fail, refusing
+from .console import exit_on_error, fail
 
 
 def serve(
@@ -15,7 +15,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
     host: Annotated[str, typer.Option(help="Address; the default is reached from this machine alone.")] = "127.0.0.1",
 ) -> None:
-    """A web page to ask models and look inside, and a JSON API for programs."""
+    """Serve a web page to query and inspect models, and a JSON API."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -24,5 +24,5 @@ def serve(
     from mtsa.serve.served_model import open_models
     from mtsa.serve.server import serve as start
 
-    with refusing():
+    with exit_on_error():
         start(open_models(runs), host, port)

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from mtsa.data.examples import Layout
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 _PREFIX = "corpus:"
 _LAYOUTS = {

@@ -1,1 +1,1 @@
-"""From files to examples, words and batches. Knows files, never models."""
+"""Readers, validation, tokenization, embeddings, batching, sharding and downloads."""

@@ -1,4 +1,4 @@
-"""Batches of sentences of like length: little padding, the same batches from the same (seed, epoch) everywhere."""
+"""Batches of sentences of similar length, which reduce padding. They follow from (seed, epoch) alone."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import torch
 
-_POOL = 50  # batches that are sorted by length together; more sorts better and shuffles less
-LEAST = 8  # a smaller last batch joins the one before, so that up to 8 processes have a share of each
+_POOL = 50  # batches that are sorted by length together; a larger pool means less padding and less shuffling
+MIN_BATCH_SIZE = 8  # a smaller last batch is merged with the previous one, so that up to 8 processes get a share of each
 
 
 def shuffled_batches(
     lengths: Sequence[int], size: int, *, tokens: int = 0, least: int = 1, seed: int, epoch: int
 ) -> list[list[int]]:
-    """One epoch: every example once, in batches of like length, in random order.
+    """The batches of one epoch: every example once, in batches of similar length, in random order.
 
     Args:
-        lengths: words of each example.
-        size: examples of a batch.
-        tokens: words of a batch, padding included, in the place of `size`; 0: as `size` says. The batches of all epochs are
-            then the same, in another order, so that there are as many of them.
-        least: with `tokens`, examples of a batch at least (where there are as many), so that each process has a share.
-        seed: of the order.
-        epoch: another order each.
+        lengths: tokens of each example.
+        size: examples per batch.
+        tokens: tokens per batch, padding included, instead of `size`; 0: use `size`. All epochs then have the same batches,
+            in different order, so that their number is the same.
+        least: with `tokens`, minimum number of examples per batch, so that each process gets a share.
+        seed: seed of the order.
+        epoch: number of the epoch; each has a different order.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     if tokens:
@@ -34,15 +34,17 @@ def shuffled_batches(
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
         batches += (
-            _filled(pool, lengths, tokens, least) if tokens else [pool[at : at + size] for at in range(0, len(pool), size)]
+            _fill_batches(pool, lengths, tokens, least)
+            if tokens
+            else [pool[at : at + size] for at in range(0, len(pool), size)]
         )
-    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, LEAST)):
+    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, MIN_BATCH_SIZE)):
         batches[-2:] = [batches[-2] + batches[-1]]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def _filled(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
-    """Batches of examples that come shortest first, as many in each as fit into so many words with padding."""
+def _fill_batches(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
+    """Batches of examples, given shortest first, with at most `tokens` tokens each, padding included."""
     batches: list[list[int]] = []
     for number in pool:
         full = bool(batches) and len(batches[-1]) >= least
@@ -55,7 +57,7 @@ def _filled(pool: list[int], lengths: Sequence[int], tokens: int, least: int) ->
 
 
 def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:
-    """Everything once, longest first, as many as fit into `tokens` padded words and at most `most` sentences."""
+    """Batches of all examples, longest first, with at most `tokens` tokens (padding included) and `most` examples each."""
     batches: list[list[int]] = []
     room = 0
     for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
@@ -66,8 +68,8 @@ def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[li
     return batches
 
 
-def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Word numbers [B, N] with 0 at padded places, and 1 for real places [B, N]; at least one place each."""
+def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids [B, N], padded with 0, and the attention mask [B, N]; N is at least 1."""
     longest = max(1, max((len(row) for row in rows), default=0))
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
     mask = torch.zeros(len(rows), longest, dtype=torch.long)
@@ -77,10 +79,10 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def tensors(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
-    """A batch of sentences, or of pairs, under the names that models take them by."""
-    ids, mask = padded(rows)
-    found = {"input_ids": ids, "attention_mask": mask}
+def make_batch(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
+    """A batch of sentences, or of pairs, as the arguments of a model."""
+    ids, mask = pad_rows(rows)
+    batch = {"input_ids": ids, "attention_mask": mask}
     if pairs is not None:
-        found["pair_ids"], found["pair_mask"] = padded(pairs)
-    return found
+        batch["pair_ids"], batch["pair_mask"] = pad_rows(pairs)
+    return batch

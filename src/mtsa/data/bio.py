@@ -1,4 +1,4 @@
-"""Spans as tags: B-X begins one, I-X goes on with it, O is outside; which tag may follow which."""
+"""BIO tags: B-X begins a span, I-X continues it, O is outside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tag_names(labels: Iterable[str]) -> list[str]:
 
 
 def to_tags(spans: Iterable[Span], length: int) -> list[str]:
-    """A tag for each word; spans share no word."""
+    """A tag for each word; spans must not overlap."""
     tags = [OUTSIDE] * length
     for span in spans:
         assert all(tags[place] == OUTSIDE for place in range(span.start, span.end + 1)), span
@@ -26,14 +26,14 @@ def to_tags(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def to_spans(tags: Sequence[str]) -> list[Span]:
-    """The spans of a row of tags; an I-X that follows no B-X or I-X begins a span of its own."""
+    """The spans of a sequence of tags; an I-X that does not follow B-X or I-X begins a new span."""
     spans: list[Span] = []
     for place, tag in enumerate(tags):
         label = tag[2:]
         if tag == OUTSIDE:
             continue
-        goes_on = place > 0 and tag.startswith(INSIDE) and tags[place - 1][2:] == label and tags[place - 1] != OUTSIDE
-        if goes_on:
+        continues = place > 0 and tag.startswith(INSIDE) and tags[place - 1][2:] == label and tags[place - 1] != OUTSIDE
+        if continues:
             spans[-1] = Span(spans[-1].start, place, label)
         else:
             spans.append(Span(place, place, label))
@@ -41,13 +41,13 @@ def to_spans(tags: Sequence[str]) -> list[Span]:
 
 
 def may_follow(before: str | None, after: str) -> bool:
-    """Whether a tag may stand after another (None: at the beginning): I-X only after B-X or I-X."""
+    """Whether a tag may follow another (None: the start of a sentence): I-X only follows B-X or I-X."""
     if not after.startswith(INSIDE):
         return True
     return before is not None and before != OUTSIDE and before[2:] == after[2:]
 
 
 def is_bio(tags: Iterable[str]) -> bool:
-    """Whether these names are O and B- or I- of labels, and not something else (such as parts of speech)."""
+    """Whether all tags are O, B-X or I-X, in contrast to other tags such as parts of speech."""
     names = set(tags) - {OUTSIDE}
     return bool(names) and all(tag[:2] in (BEGIN, INSIDE) and len(tag) > 2 for tag in names)

@@ -1,4 +1,4 @@
-"""Where the official files are: what `mtsa data get NAME` fetches."""
+"""The downloads of `mtsa data get NAME`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Download:
-    """One file, and what to take out of it when it is an archive."""
+    """One file, and the members to extract if it is an archive."""
 
     url: str
     name: str
-    members: tuple[tuple[str, str], ...] = ()  # (path in the archive, name it gets here)
+    members: tuple[tuple[str, str], ...] = ()  # (path in the archive, name of the extracted file)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set or vectors: a name, its files, and what a user should know."""
+    """A data set or a file of vectors: its name, description and files."""
 
     name: str
     about: str

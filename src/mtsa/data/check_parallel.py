@@ -1,4 +1,4 @@
-"""`mtsa data check A.en A.de --task translation`: what is in two files of parallel text."""
+"""`mtsa data check A.en A.de --task translation`: statistics, warnings and errors of parallel text."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ from pathlib import Path
 
 from mtsa.errors import InputError
 
-from .findings import Findings, lengths_line, some
 from .parallel import read_parallel
+from .validation_report import SentenceReport, first_few, lengths_line
 
-_UNLIKE, _LEAST = 3, 8  # sides of which one is so many times as long, and has at least so many words
+_MAX_RATIO, _MIN_WORDS = 3, 8  # pairs are suspicious if one side is so many times as long, and has at least so many words
 
 
-def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Findings:
-    """Look through two files that should be the same text in two languages."""
-    report = Findings(source, f"parallel text with {target}")
+def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> SentenceReport:
+    """Check two files of parallel text."""
+    report = SentenceReport(source, f"parallel text with {target}")
     try:
         pairs = read_parallel(source, target, encoding)
     except InputError as error:
-        report.wrong.append(str(error))
+        report.errors.append(str(error))
         return report
     report.sentences = len(pairs.items)
     sides = [(example.text, str(example.label), example.line) for example in pairs.items]
     counts = [(len(text.split()), len(translation.split()), line) for text, translation, line in sides]
-    report.told.append(lengths_line([one for one, _, _ in counts], f"a line of {source.name}"))
-    report.told.append(lengths_line([other for _, other, _ in counts], f"a line of {target.name}"))
+    report.summary.append(lengths_line([one for one, _, _ in counts], f"a line of {source.name}"))
+    report.summary.append(lengths_line([other for _, other, _ in counts], f"a line of {target.name}"))
     if pairs.empty:
-        report.odd.append(f"{len(pairs.empty):,} lines empty on a side, which training leaves out: line {some(pairs.empty)}")
+        report.warnings.append(
+            f"{len(pairs.empty):,} lines with an empty side, which training skips: line {first_few(pairs.empty)}"
+        )
     same = [line for text, translation, line in sides if text == translation]
     if same:
-        report.odd.append(f"{len(same):,} lines that are the same in both files: line {some(same)}")
-    unlike = [line for one, other, line in counts if max(one, other) >= max(_LEAST, _UNLIKE * min(one, other))]
-    if unlike:
-        report.odd.append(
-            f"{len(unlike):,} lines with {_UNLIKE} times as many words as the other side; is it the same text? "
-            f"line {some(unlike)}"
+        report.warnings.append(f"{len(same):,} lines that are identical in both files: line {first_few(same)}")
+    suspicious = [line for one, other, line in counts if max(one, other) >= max(_MIN_WORDS, _MAX_RATIO * min(one, other))]
+    if suspicious:
+        report.warnings.append(
+            f"{len(suspicious):,} lines with {_MAX_RATIO} times as many words as the other side; are they translations? "
+            f"line {first_few(suspicious)}"
         )
-    report.say_twice([(f"{text}\0{translation}", line) for text, translation, line in sides])
+    report.warn_duplicates([(f"{text}\0{translation}", line) for text, translation, line in sides])
     return report

@@ -1,4 +1,4 @@
-"""`mtsa data check FILE --task tagging` and `--task srl`: what is in a file of tagged sentences or semantic roles."""
+"""`mtsa data check FILE --task tagging` and `--task srl`: statistics, warnings and errors of a file."""
 
 from __future__ import annotations
 
@@ -11,75 +11,75 @@ from mtsa.errors import InputError
 
 from .bio import INSIDE, to_spans
 from .examples import Layout
-from .findings import Findings, lengths_line, some
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .props import blocks
-from .role_files import read_roles, role_format, words_beside
-from .tagged import BETWEEN, TaggedSentence, marks_spans, plain_spans, read_marked, stray_tags, tagged_format
+from .srl_formats import read_roles, role_format, words_path
+from .tagged import DOCSTART, TaggedSentence, inconsistent_tags, mark_spans, read_unconverted, tagged_format, to_bio
+from .validation_report import SentenceReport, first_few, lengths_line
 
 S = TypeVar("S", TaggedSentence, RoleSentence)
 
 
-def check_tagged(path: Path, layout: Layout) -> Findings:
-    """Look through a file of tagged sentences.
+def check_tagged(path: Path, layout: Layout) -> SentenceReport:
+    """Check a file of tagged sentences.
 
     Raises:
         InputError: an unknown format.
     """
-    report = Findings(path, tagged_format(path, layout.format))
+    report = SentenceReport(path, tagged_format(path, layout.format))
     try:
-        sentences = read_marked(path, layout)
+        sentences = read_unconverted(path, layout)
     except InputError as error:
-        report.wrong.append(str(error))
+        report.errors.append(str(error))
         return report
     report.sentences = len(sentences)
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
-    report.told.append(lengths_line([len(sentence.words) for sentence in sentences]))
-    stray = stray_tags(sentences)
+    report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
+    stray = inconsistent_tags(sentences)
     if stray:
-        report.odd.append(f"tags mark spans but for {', '.join(stray[:5])}, so all are taken for plain tags; mend these few")
-    _say_columns(report)
-    if marks_spans(tags):
-        spans = Counter(span.label for sentence in plain_spans(sentences) for span in to_spans(sentence.tags))
-        report.told.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
-        _say(report, "span that goes on (I-) without a beginning; it is taken for one that begins there", sentences, _orphan)
+        report.warnings.append(f"tags mark spans except {', '.join(stray[:5])}, so all are read as plain tags; fix these few")
+    _warn_columns(report)
+    if mark_spans(tags):
+        spans = Counter(span.label for sentence in to_bio(sentences) for span in to_spans(sentence.tags))
+        report.summary.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
+        _warn(report, "span that continues (I-) without a beginning; it is read as a new span", sentences, _orphan)
     else:
-        report.told.append(f"{len(tags)} tags: {_most(tags)}")
+        report.summary.append(f"{len(tags)} tags: {_most(tags)}")
     if len(tags) < 2:
-        report.wrong.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two')
-    report.say_twice([(sentence.texts[0], sentence.line) for sentence in sentences])
+        report.errors.append(f'all words have the tag "{next(iter(tags))}"; a tagger needs at least two tags')
+    report.warn_duplicates([(sentence.texts[0], sentence.line) for sentence in sentences])
     return report
 
 
-def check_roles(path: Path, layout: Layout) -> Findings:
-    """Look through a file of semantic roles.
+def check_roles(path: Path, layout: Layout) -> SentenceReport:
+    """Check a file of semantic roles.
 
     Raises:
         InputError: an unknown format.
     """
-    report = Findings(path, role_format(path, layout.format))
+    report = SentenceReport(path, role_format(path, layout.format))
     try:
-        sentences = read_roles(path, words=words_beside(path, report.format), format=report.format, encoding=layout.encoding)
+        sentences = read_roles(path, words=words_path(path, report.format), format=report.format, encoding=layout.encoding)
     except InputError as error:
-        report.wrong.append(str(error))
+        report.errors.append(str(error))
         return report
     report.sentences = len(sentences)
     frames = [frame for sentence in sentences for frame in sentence.frames]
     roles = Counter(span.label for frame in frames for span in frame.spans if span.label != VERB)
-    report.told.append(lengths_line([len(sentence.words) for sentence in sentences]))
-    report.told.append(f"{len(frames):,} predicates, {roles.total():,} roles, {len(roles)} labels: {_most(roles)}")
+    report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
+    report.summary.append(f"{len(frames):,} predicates, {roles.total():,} roles, {len(roles)} labels: {_most(roles)}")
     if not frames:
-        report.wrong.append("no sentence has a predicate; there is nothing to learn")
+        report.errors.append("no sentence has a predicate; there is nothing to learn")
     without = sum(not sentence.frames for sentence in sentences)
     if without and frames:
-        report.odd.append(f"{without:,} sentences without a predicate; they teach the finder alone")
-    _say(report, "role that is continued (C-) without a beginning; it counts as one of its own", sentences, _continued)
-    _say(report, "reference (R-) without what it refers to", sentences, _referring)
-    _say(report, "predicate without a (V*) at its own word", sentences, _elsewhere)
+        report.warnings.append(f"{without:,} sentences without a predicate; only the predicate finder is trained on them")
+    _warn(report, "continued role (C-) without a beginning; it counts as a separate role", sentences, _continued)
+    _warn(report, "reference (R-) to a role that does not occur", sentences, _referring)
+    _warn(report, "predicate without (V*) at its word", sentences, _elsewhere)
     rare = sorted(label for label, count in roles.items() if count == 1)
     if rare:
-        report.odd.append(f"labels that occur once: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}")
-    report.say_twice([(sentence.texts[0], sentence.line) for sentence in sentences])
+        report.warnings.append(f"labels that occur once: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}")
+    report.warn_duplicates([(sentence.texts[0], sentence.line) for sentence in sentences])
     return report
 
 
@@ -113,22 +113,22 @@ def _elsewhere(sentence: RoleSentence) -> int:
     )
 
 
-def _say(report: Findings, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
-    places = [(sentence.line, count(sentence)) for sentence in sentences]
-    found = [line for line, number in places if number]
-    if found:
-        report.odd.append(f"{sum(number for _, number in places):,} x {what}: sentence of line {some(found)}")
+def _warn(report: SentenceReport, what: str, sentences: list[S], count: Callable[[S], int]) -> None:
+    counts = [(sentence.line, count(sentence)) for sentence in sentences]
+    lines = [line for line, number in counts if number]
+    if lines:
+        report.warnings.append(f"{sum(number for _, number in counts):,} x {what}: sentence of line {first_few(lines)}")
 
 
-def _say_columns(report: Findings) -> None:
-    """Lines of a file of columns that have more or fewer of them than most."""
+def _warn_columns(report: SentenceReport) -> None:
+    """Add a warning about lines with more or fewer columns than most."""
     if report.format != "columns":
         return
-    widths = [(number, len(fields)) for block in blocks(report.path) for number, fields in block if fields[0] != BETWEEN]
+    widths = [(number, len(fields)) for block in blocks(report.path) for number, fields in block if fields[0] != DOCSTART]
     usual = Counter(width for _, width in widths).most_common(1)[0][0]
     other = [number for number, width in widths if width != usual]
     if other:
-        report.odd.append(f"{len(other):,} lines have not {usual} columns as the others have: line {some(other)}")
+        report.warnings.append(f"{len(other):,} lines do not have {usual} columns like the others: line {first_few(other)}")
 
 
 def _most(counts: Counter[str]) -> str:

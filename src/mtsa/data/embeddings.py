@@ -1,4 +1,4 @@
-"""Word vectors in GloVe's text format, plain or in .gz or .zip: read once, only what is needed kept."""
+"""Word vectors in the text format of GloVe: plain, .gz or .zip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 from mtsa.progress import progress
 
 _WIDEST = 4096
@@ -25,7 +25,7 @@ _LONGEST_LINE = 64 * _WIDEST
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of the wanted words that were found, and of others that may come up later."""
+    """Vectors of the requested words, and of further words that may occur in new text."""
 
     width: int
     wanted: dict[str, Tensor]  # word -> [width]
@@ -41,17 +41,17 @@ def read_vectors(
     others: int = 0,
     acceptable: Callable[[str], bool] = lambda word: True,
 ) -> Vectors:
-    """Read the vectors of the wanted words, and of the first `others` further words.
+    """Read the vectors of the requested words, and of the first `others` further words.
 
     Args:
         path: GloVe text, plain, .gz or .zip.
         wanted: the words of the training text.
-        member: which file of a .zip, when it holds several.
-        others: how many further words to keep, in the order of the file (the most frequent first in GloVe's).
-        acceptable: which further words are worth keeping.
+        member: name of the file in a .zip that contains several.
+        others: number of further words to keep, in the order of the file (GloVe files are sorted by frequency).
+        acceptable: which further words to keep.
 
     Raises:
-        InputError: not a vector file, with the line.
+        InputError: not a valid vector file; the message contains the line.
     """
     wanted = set(wanted)
     found: dict[str, Tensor] = {}
@@ -65,7 +65,7 @@ def read_vectors(
             if width == 0:
                 width = len(line.split()) - 1
                 if not 1 <= width <= _WIDEST:
-                    raise at(path, number, "this is no word vector; each line must be a word and its numbers")
+                    raise line_error(path, number, "not a word vector; each line must contain a word and its values")
             word, values = _split(path, number, line, width)
             if word in wanted:
                 if word not in found:
@@ -76,22 +76,22 @@ def read_vectors(
             if number % 5000 == 0:
                 bar.update(number)
     if width == 0:
-        raise InputError(f"{path} holds no word vectors; it seems to be empty")
+        raise InputError(f"{path} contains no word vectors; it seems to be empty")
     table = torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, width)
     return Vectors(width, found, names, table)
 
 
 def _is_header(line: bytes) -> bool:
-    """word2vec's first line: how many vectors, and how wide."""
+    """Whether this is the header of word2vec files: number of vectors, and their width."""
     parts = line.split()
     return len(parts) == 2 and all(part.isdigit() for part in parts)
 
 
 def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes]:
-    parts = line.rstrip().rsplit(b" ", width)  # a word may hold spaces
+    parts = line.rstrip().rsplit(b" ", width)  # a word may contain spaces
     if len(parts) != width + 1:
         count = len(line.split()) - 1
-        raise at(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
+        raise line_error(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
     try:
         return parts[0].decode("utf-8"), line[len(parts[0]) :]
     except UnicodeDecodeError:
@@ -100,12 +100,12 @@ def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes
 
 def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told below
+        with np.errstate(over="ignore"):  # overflow becomes infinity, which is an error below
             row = np.array(values.split(), dtype=np.float32)
     except ValueError:
-        raise at(path, number, "one of the values is no number; is the file broken?") from None
+        raise line_error(path, number, "one of the values is not a number; is the file corrupt?") from None
     if len(row) != width or not np.isfinite(row).all():
-        raise at(path, number, "one of the values is not a finite number; is the file broken?")
+        raise line_error(path, number, "one of the values is not a finite number; is the file corrupt?")
     return row
 
 
@@ -115,11 +115,11 @@ def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
         while line := file.readline(_LONGEST_LINE):
             number += 1
             if len(line) == _LONGEST_LINE:
-                raise at(path, number, "the line is too long for a word vector; is this a vector file?")
+                raise line_error(path, number, "the line is too long for a word vector; is this a vector file?")
             if line.strip():
                 yield number, line
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise at(path, number + 1, f"the file is damaged ({error}); fetch it again") from None
+        raise line_error(path, number + 1, f"the file is damaged ({error}); download it again") from None
 
 
 @contextmanager
@@ -139,9 +139,9 @@ def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; name a file of word vectors") from None
     except PermissionError:
-        raise InputError(f"{path}: you may not read this file") from None
+        raise InputError(f"{path}: no permission to read this file") from None
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
-        raise InputError(f"{path} is no zip file, or a damaged one; fetch it again") from None
+        raise InputError(f"{path} is not a zip file, or damaged; download it again") from None
 
 
 def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
@@ -149,10 +149,10 @@ def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
     try:
         return archive.open(name)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile):
-        raise InputError(f"{path} is a damaged zip file; fetch it again") from None
-    except (NotImplementedError, RuntimeError):  # what zipfile raises for a compression it does not know, or a password
+        raise InputError(f"{path} is a damaged zip file; download it again") from None
+    except (NotImplementedError, RuntimeError):  # unknown compression, or a password
         raise InputError(
-            f"{path}: {name} is encrypted or packed in an unknown way; unpack it and name the text file"
+            f"{path}: {name} is encrypted or has an unknown compression; extract it and name the text file"
         ) from None
 
 
@@ -161,10 +161,10 @@ def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:
     shown = ", ".join(" ".join(name.split()) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     if member:
         if member not in names:
-            raise InputError(f'{path} holds no "{member}"; it holds {shown}')
+            raise InputError(f'{path} contains no "{member}"; it contains {shown}')
         return member
     if not names:
-        raise InputError(f"{path} is an empty archive; fetch it again")
+        raise InputError(f"{path} is an empty archive; download it again")
     if len(names) != 1:
-        raise InputError(f"{path} holds {len(names)} files ({shown}); name one with --set vectors.member={names[0]}")
+        raise InputError(f"{path} contains {len(names)} files ({shown}); name one with --set vectors.member={names[0]}")
     return names[0]

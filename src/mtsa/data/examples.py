@@ -1,4 +1,4 @@
-"""Examples: what a reader makes of a file, whatever its layout."""
+"""Examples, the common result of all readers."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text, or two, with a label (a class name, or a number for regression; None where there is none)."""
+    """One text, or a pair, with a label: a class name, a number for regression, or None."""
 
     text: str
     label: str | float | None
     line: int
-    pair: str | None = None  # the second text, of pairs alone
-    name: str = ""  # what the file calls it, such as the pairID of MultiNLI
+    pair: str | None = None  # the second text of a pair
+    name: str = ""  # id in the file, such as the pairID of MultiNLI
 
     @property
     def empty(self) -> bool:
-        """Whether a text of it is empty."""
+        """Whether one of its texts is empty."""
         return not self.text or self.pair == ""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Its text, or its two."""
+        """Its text, or its two texts."""
         return (self.text,) if self.pair is None else (self.text, self.pair)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is to be read.
+    """How a file is read.
 
     Args:
-        format: "csv", "tsv", "jsonl", "label_text", "trec", "sst", "nli" or "label_pair"; "auto" goes by the file's ending.
-        encoding: of the file; "auto" is UTF-8, or what the official files of a format are in.
-        text_column: of csv, tsv and jsonl.
-        pair_column: of csv, tsv and jsonl with pairs of texts: the second one.
-        label_column: of csv, tsv and jsonl.
-        delimiter: of csv.
-        classes: of trec: 6 or 50; of sst: 5 or 2; 0 for the first of these.
-        phrases: of sst: whether every phrase is an example, not just whole sentences.
+        format: "csv", "tsv", "jsonl", "label_text", "trec", "sst", "nli" or "label_pair"; "auto": inferred from the file name.
+        encoding: "auto" is UTF-8, or the encoding of the official files of a format.
+        text_column: csv, tsv and jsonl: column of the texts.
+        pair_column: csv, tsv and jsonl with pairs: column of the second texts.
+        label_column: csv, tsv and jsonl: column of the labels.
+        delimiter: csv: separator of the columns.
+        classes: trec: 6 or 50; sst: 5 or 2; 0 for the first of these.
+        phrases: sst: whether every phrase is an example, not only whole sentences.
     """
 
     format: str = "auto"
@@ -55,12 +55,12 @@ class Layout:
 
 @dataclass
 class Examples:
-    """All examples of one file, and what was left out of them."""
+    """The examples of one file, and a record of skipped rows."""
 
     path: Path
     items: list[Example]
     empty: list[int] = field(default_factory=list)  # lines with an empty text
-    undecided: int = 0  # rows of NLI files whose annotators did not agree on a label
+    undecided: int = 0  # rows of NLI files without an agreed label
 
     def __len__(self) -> int:
         return len(self.items)
@@ -69,15 +69,15 @@ class Examples:
         return iter(self.items)
 
     def remarks(self) -> list[str]:
-        """What a user should know about the reading."""
-        found = []
+        """Messages about skipped rows."""
+        messages = []
         if self.empty:
             shown = ", ".join(map(str, self.empty[:5])) + (", ..." if len(self.empty) > 5 else "")
-            found.append(f"{self.path.name}: {_rows(len(self.empty), 'an empty text')} (line {shown})")
+            messages.append(f"{self.path.name}: {_rows(len(self.empty), 'an empty text')} (line {shown})")
         if self.undecided:
-            found.append(f"{self.path.name}: {_rows(self.undecided, 'no label that the annotators agree on (-)')}")
-        return found
+            messages.append(f"{self.path.name}: {_rows(self.undecided, 'no label that the annotators agree on (-)')}")
+        return messages
 
 
 def _rows(count: int, what: str) -> str:
-    return f"1 row has {what} and is left out" if count == 1 else f"{count:,} rows have {what} and are left out"
+    return f"1 row has {what} and is skipped" if count == 1 else f"{count:,} rows have {what} and are skipped"

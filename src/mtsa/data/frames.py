@@ -1,4 +1,4 @@
-"""Semantic roles: sentences, their predicates, and the spans of words that play a part in them."""
+"""Semantic roles: sentences, their predicates, and the spans of words that fill a role."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One predicate and its spans, in the order of the words; no two of them share a word."""
+    """One predicate and its spans, in the order of the words; spans do not overlap."""
 
-    predicate: int  # place of the word
+    predicate: int  # index of the word
     lemma: str
     spans: tuple[Span, ...]
-    part_of_speech: str = ""  # of the predicate's word, where the file tells it
-    roleset: str = ""  # such as give.03, where the file tells it
+    part_of_speech: str = ""  # of the predicate, if the file contains it
+    roleset: str = ""  # such as give.03, if the file contains it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RoleSentence:
 
     words: tuple[str, ...]
     frames: tuple[Frame, ...]
-    line: int  # where it begins in its file
+    line: int  # first line in its file
 
     @property
     def texts(self) -> tuple[str]:
@@ -43,20 +43,20 @@ class RoleSentence:
 
     @property
     def label(self) -> str:
-        """All of its frames as one text: what tells two sentences of the same words apart."""
+        """Its frames as one text, which distinguishes sentences with the same words."""
         return repr(self.frames)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A role as the evaluation sees it: one label, and all the pieces that carry it."""
+    """A role in the evaluation: one label, and all its pieces."""
 
     label: str
     pieces: tuple[tuple[int, int], ...]
 
 
 def arguments(spans: tuple[Span, ...]) -> list[Argument]:
-    """The arguments of a frame: a C-X is a further piece of the nearest X before it; without one it is an X of its own."""
+    """The arguments of a frame. C-X is a further piece of the nearest X before it, or a new X if there is none."""
     found: list[tuple[str, list[tuple[int, int]]]] = []
     for span in sorted(spans):
         label = span.label.removeprefix(CONTINUED)

@@ -15,7 +15,7 @@ from typing import Any
 from mtsa.errors import InputError
 
 IN_MEMORY = "(in memory)"
-"""What a recipe has instead of the name of a file."""
+"""Placeholder for a file name in recipes."""
 
 
 def is_in_memory(data: object) -> bool:
@@ -38,7 +38,7 @@ def rows_of(data: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
         columns: the names of the values of a tuple.
 
     Raises:
-        InputError: another kind of data, or rows of the wrong length.
+        InputError: an unsupported type, or rows of the wrong length.
     """
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
         return [{str(key): value for key, value in row.items()} for row in data.to_dict("records")]

@@ -1,4 +1,4 @@
-"""JSON lines: an object on each, with its number; empty lines are passed over."""
+"""Reader of JSON lines: one object per line; empty lines are skipped."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import at
+from mtsa.errors import line_error
 
 from .text_files import lines
 
 
 def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and object of each line.
+    """Line number and object of each line.
 
     Raises:
-        InputError: a line that is no JSON, or no object.
+        InputError: a line that is not a JSON object.
     """
     for number, text in lines(path, encoding):
         if not text.strip():
@@ -24,8 +24,10 @@ def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dic
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep, or too long a number"
-            raise at(path, number, f"this is no JSON ({why}); each line must hold one object") from None
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply, or a number is too long"
+            raise line_error(path, number, f"not valid JSON ({why}); each line must contain one object") from None
         if not isinstance(value, dict):
-            raise at(path, number, f"a JSON {type(value).__name__}; each line must hold one object, such as {{...}}")
+            raise line_error(
+                path, number, f"a JSON {type(value).__name__}; each line must contain one object, such as {{...}}"
+            )
         yield number, value

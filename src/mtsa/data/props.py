@@ -1,7 +1,7 @@
-"""The props layout of CoNLL-2005: a line for each word, a blank line after each sentence.
+"""The props format of CoNLL-2005: a line for each word, a blank line after each sentence.
 
-The first column holds the predicate's lemma, or "-"; then comes a column for each predicate, in order, with its roles in
-brackets: `(A0*` opens one, `*)` closes it, `(V*)` is one word, `*` is nothing new. Words stand in a file of their own, line by
+The first column contains the lemma of a predicate, or "-". It is followed by a column for each predicate with its roles in
+brackets: `(A0*` opens a role, `*)` closes it, `(V*)` is a role of one word. Words are in a separate file, aligned by
 line.
 """
 
@@ -11,27 +11,27 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 from .frames import VERB, Frame, RoleSentence, Span
 from .text_files import lines
 
 _CELL = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
 LONGEST_SENTENCE = 10_000
-Block = list[tuple[int, list[str]]]  # number and fields of each line of a sentence
+Block = list[tuple[int, list[str]]]  # line number and fields of each line of a sentence
 
 
 def read_props(path: Path, words: Path | None = None, encoding: str = "utf-8", *, verbs: bool = True) -> list[RoleSentence]:
     """All sentences of a props file; without a file of words, each word is "".
 
-    With `verbs`, the predicate's word must be the (V*) of its column; answers of other systems may have it elsewhere.
+    With `verbs`, the predicate must be the (V*) of its column; predictions of other systems may have it elsewhere.
 
     Raises:
-        InputError: whatever is wrong with a file, with the line.
+        InputError: invalid data; the message contains the line.
     """
     sentences = [_sentence(path, block, verbs) for block in blocks(path, encoding)]
     if not sentences:
-        raise InputError(f"{path} holds no sentence")
+        raise InputError(f"{path} contains no sentence")
     return sentences if words is None else _with_words(sentences, path, words, encoding)
 
 
@@ -42,7 +42,7 @@ def blocks(path: Path, encoding: str = "utf-8") -> Iterator[Block]:
         fields = text.split()
         if fields:
             if len(block) == LONGEST_SENTENCE:
-                raise at(path, number, f"a sentence of more than {LONGEST_SENTENCE:,} words; is a blank line missing?")
+                raise line_error(path, number, f"a sentence of more than {LONGEST_SENTENCE:,} words; is a blank line missing?")
             block.append((number, fields))
         elif block:
             yield block
@@ -55,10 +55,10 @@ def _sentence(path: Path, block: Block, verbs: bool) -> RoleSentence:
     width = len(block[0][1])
     for number, fields in block:
         if len(fields) != width:
-            raise at(path, number, f"{len(fields)} columns where the sentence begins with {width}; each line needs as many")
+            raise line_error(path, number, f"{len(fields)} columns, but the first line of the sentence has {width}")
     places = [place for place, (_, fields) in enumerate(block) if fields[0] != "-"]
     if len(places) != width - 1:
-        raise at(
+        raise line_error(
             path,
             block[0][0],
             f"{len(places)} predicates in the first column, but {width - 1} columns of roles; each predicate needs one",
@@ -76,49 +76,53 @@ def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
     """The spans of one column of brackets.
 
     Raises:
-        InputError: something that is no bracket, or brackets that do not match, with the line.
+        InputError: invalid or unbalanced brackets; the message contains the line.
     """
     spans: list[Span] = []
     begun: tuple[int, str, int] | None = None  # place, label and line of an open bracket
     for place, (number, cell) in enumerate(cells):
-        found = _CELL.fullmatch(cell)
-        if found is None:
-            raise at(path, number, f'"{cell}" is no role; write (A0*, *, *) or (A0*)')
-        label, closes = found.groups()
+        match = _CELL.fullmatch(cell)
+        if match is None:
+            raise line_error(path, number, f'"{cell}" is not a role; write (A0*, *, *) or (A0*)')
+        label, closes = match.groups()
         if label is not None:
             if begun is not None:
-                raise at(
+                raise line_error(
                     path, number, f"({label} opens inside ({begun[1]} of line {begun[2]}; roles of a predicate do not overlap"
                 )
             begun = (place, label, number)
         if closes:
             if begun is None:
-                raise at(path, number, '")" closes a role that was never opened')
+                raise line_error(path, number, '")" closes a role that was never opened')
             spans.append(Span(begun[0], place, begun[1]))
             begun = None
     if begun is not None:
-        raise at(path, begun[2], f"({begun[1]} is never closed before the sentence ends")
+        raise line_error(path, begun[2], f"({begun[1]} is never closed before the sentence ends")
     return tuple(spans)
 
 
 def _check_verb(path: Path, number: int, column: int, place: int, spans: tuple[Span, ...]) -> None:
     verbs = [span for span in spans if span.label == VERB]
     if any(span.start <= place <= span.end for span in spans if span.label != VERB):
-        raise at(path, number, f"the predicate stands inside a role of its own column ({column}); its word must be (V*)")
+        raise line_error(path, number, f"the predicate is inside a role of its column ({column}); its word must be (V*)")
     if verbs and not any(span.start <= place <= span.end for span in verbs):
-        raise at(
-            path, number, f"column {column} has its (V*) at another word than the predicate; are columns in another order?"
+        raise line_error(
+            path,
+            number,
+            f"column {column} has its (V*) at another word than the predicate; is the order of the columns wrong?",
         )
 
 
 def _with_words(sentences: list[RoleSentence], path: Path, words: Path, encoding: str) -> list[RoleSentence]:
-    given = list(blocks(words, encoding))
-    if len(given) != len(sentences):
-        raise InputError(f"{words} has {len(given):,} sentences, {path} has {len(sentences):,}; they must be the same ones")
+    word_blocks = list(blocks(words, encoding))
+    if len(word_blocks) != len(sentences):
+        raise InputError(
+            f"{words} has {len(word_blocks):,} sentences, {path} has {len(sentences):,}; both must have the same sentences"
+        )
     found = []
-    for sentence, block in zip(sentences, given, strict=True):
+    for sentence, block in zip(sentences, word_blocks, strict=True):
         if len(block) != len(sentence.words):
-            raise at(
+            raise line_error(
                 words, block[0][0], f"{len(block)} words, but {len(sentence.words)} lines from line {sentence.line} of {path}"
             )
         found.append(RoleSentence(tuple(fields[0] for _, fields in block), sentence.frames, sentence.line))

@@ -1,4 +1,4 @@
-"""From a file to examples: the one way in, for training, evaluation, checking and prediction."""
+"""Readers of texts and pairs, for training, evaluation, validation and prediction."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.errors import InputError, line_error
+from mtsa.messages import nearest
 
-from . import official, pairs, tables
+from . import classification_formats, pair_formats, tables
 from .examples import Example, Examples, Layout
 from .text_files import LONGEST
 
 _LARGEST = 1e30  # of a target
-TABLES = ("csv", "tsv", "jsonl")
+TABLE_FORMATS = ("csv", "tsv", "jsonl")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_SINGLE = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # what the official files are encoded in
-PAIRED = {"nli": "utf-8", "label_pair": "utf-8"}
-_OFFICIAL = _SINGLE | PAIRED
+_TEXT_FORMATS = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # encodings of the official files
+PAIR_FORMATS = {"nli": "utf-8", "label_pair": "utf-8"}
+_OFFICIAL_FORMATS = _TEXT_FORMATS | PAIR_FORMATS
 _CLASSES = {"trec": (6, 50), "sst": (5, 2)}
 
 
-def settle(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
-    """The layout with nothing left to decide.
+def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
+    """Replace the "auto" values of a layout.
 
     Raises:
-        InputError: an unknown format, one that cannot be told from the file's ending, or one that has not what is wanted.
+        InputError: an unknown format, one that cannot be inferred, or one that does not fit the task.
     """
-    format = layout.format
+    format, known_formats = layout.format, (*TABLE_FORMATS, *_OFFICIAL_FORMATS)
     if format == "auto" and paired and not layout.pair_column:
-        format = "nli"  # its columns have names of their own
+        format = "nli"  # which has fixed column names
     if format == "auto":
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
-                f"{path}: cannot tell the format from its ending; give --format ({', '.join((*TABLES, *_OFFICIAL))}), "
+                f"{path}: cannot infer the format from the file name; use --format ({', '.join(known_formats)}), "
                 f"or name the file .csv, .tsv or .jsonl"
             )
         format = ENDINGS[path.suffix.lower()]
-    if format not in (*TABLES, *_OFFICIAL):
-        raise InputError(f'format "{format}" is unknown; {nearest(format, (*TABLES, *_OFFICIAL))}')
-    if format in (_SINGLE if paired else PAIRED):
+    if format not in known_formats:
+        raise InputError(f'format "{format}" is unknown; {nearest(format, known_formats)}')
+    if format in (_TEXT_FORMATS if paired else PAIR_FORMATS):
         raise InputError(
-            f"format {format} holds {'single texts' if paired else 'pairs of texts'}; "
-            f"{'leave out --task pair' if paired else 'add --task pair'}, or give another --format"
+            f"format {format} contains {'single texts' if paired else 'pairs of texts'}; "
+            f"{'leave out --task pair' if paired else 'add --task pair'}, or use another --format"
         )
-    if paired and format in TABLES and not layout.pair_column:
+    if paired and format in TABLE_FORMATS and not layout.pair_column:
         raise InputError(f"{path}: a pair needs two columns; name them with --text-column and --pair-column")
-    if format in PAIRED and (layout.text_column, layout.pair_column, layout.label_column) != ("text", "", "label"):
+    if format in PAIR_FORMATS and (layout.text_column, layout.pair_column, layout.label_column) != ("text", "", "label"):
         raise InputError(
-            f"{path}: format {format} has columns of its own; for a table of yours name both with --text-column and "
+            f"{path}: format {format} has fixed columns; for another table, name both with --text-column and "
             f"--pair-column, and add --format auto"
         )
     columns = [name for name in (layout.text_column, layout.pair_column, layout.label_column) if name]
-    if format in TABLES and len(set(columns)) < len(columns):
-        raise InputError(f'column "{max(columns, key=columns.count)}" is named twice; texts and labels need a column each')
+    if format in TABLE_FORMATS and len(set(columns)) < len(columns):
+        raise InputError(f'column "{max(columns, key=columns.count)}" is named twice; texts and labels need separate columns')
     if layout.pair_column and not paired:
-        raise InputError(f"--pair-column {layout.pair_column} is read by tasks on pairs alone; add --task pair")
+        raise InputError(f"--pair-column {layout.pair_column} applies to pairs only; add --task pair")
     known = _CLASSES.get(format, ())
     if layout.classes and layout.classes not in known:
-        told = f"has {' or '.join(map(str, known))}" if known else "takes its classes from the file"
-        raise InputError(f"classes ({layout.classes}): format {format} {told}")
-    encoding = _OFFICIAL.get(format, "utf-8") if layout.encoding == "auto" else layout.encoding
+        expected = f"has {' or '.join(map(str, known))}" if known else "reads its classes from the file"
+        raise InputError(f"classes ({layout.classes}): format {format} {expected}")
+    encoding = _OFFICIAL_FORMATS.get(format, "utf-8") if layout.encoding == "auto" else layout.encoding
     return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
 
 
@@ -76,25 +76,25 @@ def stream(
 
     Args:
         path: the file.
-        layout: how to read it.
-        number: whether labels are numbers to predict.
-        labelled: whether a label must be there.
+        layout: format of the file.
+        number: whether labels are numeric targets.
+        labelled: whether a label is required.
         paired: whether an example is a pair of texts.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    layout = settle(layout, path, paired=paired)
+    layout = resolve_layout(layout, path, paired=paired)
     if layout.format == "nli":
-        found = pairs.nli(path, layout.encoding, labelled=labelled)
+        found = pair_formats.nli(path, layout.encoding, labelled=labelled)
     elif layout.format == "label_pair":
-        found = pairs.label_pair(path, layout.encoding)
+        found = pair_formats.label_pair(path, layout.encoding)
     elif layout.format == "label_text":
-        found = official.label_text(path, layout.encoding)
+        found = classification_formats.label_text(path, layout.encoding)
     elif layout.format == "trec":
-        found = official.trec(path, layout.encoding, layout.classes)
+        found = classification_formats.trec(path, layout.encoding, layout.classes)
     elif layout.format == "sst":
-        found = official.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
+        found = classification_formats.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
     else:
         found = _from_table(path, layout, labelled)
     for example in found:
@@ -102,30 +102,30 @@ def stream(
 
 
 def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Examples:
-    """All labelled examples of a file; rows with an empty text or without an agreed label are left out and told.
+    """All labelled examples of a file. Rows with an empty text or without an agreed label are skipped and recorded.
 
     Raises:
         InputError: as `stream`, and for a file without examples.
     """
     examples = Examples(path, [])
-    examples.items.extend(usable(examples, layout, number=number, paired=paired))
+    examples.items.extend(stream_labelled(examples, layout, number=number, paired=paired))
     if not examples.items:
-        raise InputError(f"{path} holds no examples; it needs at least one row with a text and a label")
+        raise InputError(f"{path} contains no examples; it needs at least one row with a text and a label")
     return examples
 
 
-def usable(told: Examples, layout: Layout, *, number: bool = False, paired: bool = False) -> Iterator[Example]:
-    """The labelled examples of a file one by one; `told` learns what is left out.
+def stream_labelled(examples: Examples, layout: Layout, *, number: bool = False, paired: bool = False) -> Iterator[Example]:
+    """The labelled examples of a file one by one; skipped rows are recorded in `examples`.
 
     Raises:
         InputError: as `stream`.
     """
-    with_gaps = settle(layout, told.path, paired=paired).format == "nli"
-    for example in stream(told.path, layout, number=number, paired=paired):
-        if with_gaps and example.label == pairs.UNDECIDED:
-            told.undecided += 1
+    with_gaps = resolve_layout(layout, examples.path, paired=paired).format == "nli"
+    for example in stream(examples.path, layout, number=number, paired=paired):
+        if with_gaps and example.label == pair_formats.UNDECIDED:
+            examples.undecided += 1
         elif example.empty:
-            told.empty.append(example.line)
+            examples.empty.append(example.line)
         else:
             yield example
 
@@ -133,19 +133,19 @@ def usable(told: Examples, layout: Layout, *, number: bool = False, paired: bool
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
         names = [layout.text_column, layout.pair_column] if layout.pair_column else [layout.text_column]
-        own = line if layout.format == "jsonl" else 0
-        texts = [tables.column(row, name, path, own) for name in names]
+        row_line = line if layout.format == "jsonl" else 0
+        texts = [tables.column(row, name, path, row_line) for name in names]
         if labelled and not any(row.values()):
-            continue  # a spreadsheet's empty row
+            continue  # an empty row of a spreadsheet
         for name, text in zip(names, texts, strict=True):
             if not isinstance(text, str):
-                raise at(path, line, f'column "{name}" holds {_shown(text)}; it must be a text')
-        label = tables.column(row, layout.label_column, path, own) if labelled else None
-        yield Example(texts[0].strip(), _plain(label), line, texts[1].strip() if layout.pair_column else None)
+                raise line_error(path, line, f'column "{name}" contains {_shortened(text)}; it must be a text')
+        label = tables.column(row, layout.label_column, path, row_line) if labelled else None
+        yield Example(texts[0].strip(), _class_name(label), line, texts[1].strip() if layout.pair_column else None)
 
 
-def _plain(label: Any) -> Any:
-    """JSON gives numbers and truth values; a class is known by its name."""
+def _class_name(label: Any) -> Any:
+    """A label of a JSON file as a class name."""
     if isinstance(label, bool):
         return str(label).lower()
     return label.strip() if isinstance(label, str) else label
@@ -154,7 +154,7 @@ def _plain(label: Any) -> Any:
 def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> Example:
     for text in example.texts:
         if len(text) > LONGEST:
-            raise at(path, example.line, f"the text has {len(text):,} characters; at most {LONGEST:,} are read")
+            raise line_error(path, example.line, f"the text has {len(text):,} characters; at most {LONGEST:,} are read")
         _check_text(text, path, example.line)
     if not labelled:
         return example
@@ -162,36 +162,38 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
     if isinstance(label, str):
         _check_text(label, path, example.line)
     if label is None or label == "":
-        raise at(path, example.line, "the label is missing; give one, or delete the row")
+        raise line_error(path, example.line, "the label is missing; give one, or delete the row")
     if not number:
         if isinstance(label, float) and not math.isfinite(label):
-            raise at(path, example.line, f"the label is {label}; give one, or delete the row")
+            raise line_error(path, example.line, f"the label is {label}; give one, or delete the row")
         if not isinstance(label, str | int | float):
-            raise at(path, example.line, f"the label is {_shown(label)}; it must be a word or a number")
+            raise line_error(path, example.line, f"the label is {_shortened(label)}; it must be a word or a number")
         return dataclasses.replace(example, label=str(label))
     try:
         value = float(label)
     except (TypeError, ValueError, OverflowError):
-        raise at(
+        raise line_error(
             path,
             example.line,
-            f"the target is {_shown(label)}; it must be a number (for classes, use --task classification or pair)",
+            f"the target is {_shortened(label)}; it must be a number (for classes, use --task classification or pair)",
         ) from None
     if not math.isfinite(value) or abs(value) > _LARGEST:
-        raise at(path, example.line, f"the target is {_shown(label)}; it must be a finite number, at most {_LARGEST:g}")
+        raise line_error(
+            path, example.line, f"the target is {_shortened(label)}; it must be a finite number, at most {_LARGEST:g}"
+        )
     return dataclasses.replace(example, label=value)
 
 
 def _check_text(text: str, path: Path, line: int) -> None:
-    """JSON can spell half of a character; nothing downstream could write it."""
+    """Refuse lone surrogates, which JSON can express but UTF-8 cannot encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise at(
-            path, line, f"{text[error.start]!a} is half of a character (a lone surrogate); mend or delete the row"
+        raise line_error(
+            path, line, f"{text[error.start]!a} is half of a character (a lone surrogate); fix or delete the row"
         ) from None
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

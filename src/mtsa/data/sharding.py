@@ -1,8 +1,8 @@
-"""Training examples that do not fit into memory: dealt out at random into shards, files of JSON lines that do.
+"""Training data that does not fit into memory, distributed at random over shards (files of JSON lines).
 
-A folder of shards holds `shards.json` (for which task, how many examples in each) and `shard-00000.jsonl` and so on. Each
-example has its shard by chance, so a shard is a random sample of all: to shuffle the shards, and each by itself, is to shuffle
-all.
+A folder of shards contains `shards.json` (the task and the number of examples of each shard), `shard-00000.jsonl` and so on.
+Each shard is a random sample of all examples, so shuffling the shards, and the examples within each shard, is equivalent to
+shuffling all examples.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.files import fingerprint, force, locked, write_json
+from mtsa.files import fingerprint, fsync, locked, write_json
 from mtsa.progress import advance
 from mtsa.tasks.registry import get_task
 
 from .text_files import LONGEST
 
 INDEX = "shards.json"
-SIZE = 16  # megabytes of text in a shard: some 100 when it is numbered
-_MOST = 100_000  # shards
-_HELD = 32_000_000  # characters that wait in memory to be written
+SIZE = 16  # megabytes of text in a shard, about 100 when it is encoded
+_MAX_SHARDS = 100_000  # shards
+_BUFFER_SIZE = 32_000_000  # characters in memory that are not yet written
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The examples of a folder of shards; to go through them reads the files, one at a time."""
+    """The examples of a folder of shards; iteration reads one file at a time."""
 
     folder: Path
     task: str
@@ -48,26 +48,26 @@ class Shards:
         """The examples of one shard.
 
         Raises:
-            InputError: a file that is not there, that is damaged, or that holds more or fewer examples.
+            InputError: a file is missing or damaged, or contains more or fewer examples than listed.
         """
         path = self.folder / _name(number)
-        found = get_task(self.task).read_shard(path)
-        if len(found) != self.counts[number]:
+        examples = get_task(self.task).read_shard(path)
+        if len(examples) != self.counts[number]:
             raise InputError(
-                f"{path} holds {len(found):,} examples, but {INDEX} says {self.counts[number]:,}; make the shards anew"
+                f"{path} contains {len(examples):,} examples, but {INDEX} lists {self.counts[number]:,}; create them again"
             )
-        return found
+        return examples
 
     def sha256(self) -> str:
-        """Of all files together.
+        """Checksum of all files.
 
         Raises:
-            InputError: a file that is not there.
+            InputError: a file is missing.
         """
         files = [self.folder / INDEX, *(self.folder / _name(number) for number in range(len(self.counts)))]
-        gone = next((path for path in files if not path.is_file()), None)
-        if gone is not None:
-            raise InputError(f"{gone}: there is no such file; make the shards anew with: mtsa data shard")
+        missing = next((path for path in files if not path.is_file()), None)
+        if missing is not None:
+            raise InputError(f"{missing}: there is no such file; create the shards again with: mtsa data shard")
         return hashlib.sha256("".join(fingerprint(path)["sha256"] for path in files).encode()).hexdigest()
 
 
@@ -77,29 +77,31 @@ def is_shards(name: str) -> bool:
 
 
 def open_shards(folder: Path, task: str) -> Shards:
-    """A folder of shards.
+    """Open a folder of shards.
 
     Raises:
-        InputError: an index that is none, or shards for another task.
+        InputError: an invalid index, or shards for another task.
     """
     path = folder / INDEX
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path} cannot be read; make the shards anew with: mtsa data shard") from None
+        raise InputError(f"{path} cannot be read; create the shards again with: mtsa data shard") from None
     counts = value.get("counts") if isinstance(value, dict) else None
     if (
         not isinstance(counts, list)
-        or not 0 < len(counts) <= _MOST
+        or not 0 < len(counts) <= _MAX_SHARDS
         or not all(isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in counts)
     ):
-        raise InputError(f'{path}: "counts" must be a list of numbers above 0; make the shards anew with: mtsa data shard')
+        raise InputError(f'{path}: "counts" must be a list of positive numbers; create the shards again with: mtsa data shard')
     if value.get("task") != task:
-        raise InputError(f"{path}: these shards are for task {value.get('task')}, not {task}; give --task, or make others")
+        raise InputError(
+            f"{path}: these shards are for task {value.get('task')}, not {task}; use --task, or create other shards"
+        )
     return Shards(folder, task, tuple(counts))
 
 
-def deal(
+def write_shards(
     examples: Iterable[Any],
     folder: Path,
     *,
@@ -107,40 +109,40 @@ def deal(
     shards: int,
     seed: int,
 ) -> Shards:
-    """Deal examples out into about so many shards; the folder appears whole or not at all.
+    """Distribute examples over about so many shards; the folder is written atomically.
 
     Raises:
-        InputError: no examples, one that is too long, or a folder that is there already.
+        InputError: there are no examples, one is too long, or the folder exists.
     """
-    _see_free(folder)
+    _check_absent(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
-    with locked(partial) as mine:
-        if not mine:
-            raise InputError(f"{folder}: another process is dealing into it; wait for it, or name another folder with --out")
+    with locked(partial) as acquired:
+        if not acquired:
+            raise InputError(f"{folder}: another process is writing to it; wait for it, or name another folder with --out")
         try:
-            _see_free(folder)  # again: the other one may have ended since
-            for left in partial.iterdir():  # by a process that was killed while it dealt
+            _check_absent(folder)  # again: another process may have finished since
+            for left in partial.iterdir():  # of a process that was killed
                 left.unlink()
-            counts = _deal(examples, partial, task, max(1, min(shards, _MOST)), random.Random(seed))
+            counts = _distribute(examples, partial, task, max(1, min(shards, _MAX_SHARDS)), random.Random(seed))
             if not counts:
-                raise InputError("there are no examples to deal out")
+                raise InputError("there are no examples to distribute")
             write_json(partial / INDEX, {"task": task, "seed": seed, "counts": counts})
             for file in (*partial.iterdir(), partial):
-                force(file)
+                fsync(file)
             partial.rename(folder)
-            force(folder.parent)
+            fsync(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return Shards(folder, task, tuple(counts))
 
 
-def _see_free(folder: Path) -> None:
+def _check_absent(folder: Path) -> None:
     if folder.exists():
-        raise InputError(f"{folder} is there already; name another folder with --out, or delete it")
+        raise InputError(f"{folder} already exists; name another folder with --out, or delete it")
 
 
-def _deal(examples: Iterable[Any], folder: Path, task: str, shards: int, chance: random.Random) -> list[int]:
+def _distribute(examples: Iterable[Any], folder: Path, task: str, shards: int, chance: random.Random) -> list[int]:
     waiting: dict[int, list[str]] = {}
     counts, held = [0] * shards, 0
     for number, example in enumerate(examples, 1):
@@ -153,13 +155,13 @@ def _deal(examples: Iterable[Any], folder: Path, task: str, shards: int, chance:
         waiting.setdefault(place, []).append(line)
         counts[place] += 1
         held += len(line)
-        if held > _HELD:
+        if held > _BUFFER_SIZE:
             _write(waiting, folder)
             waiting, held = {}, 0
         if not number % 1000:
             advance(1000)
     _write(waiting, folder)
-    kept = [place for place, count in enumerate(counts) if count]  # chance may leave a shard empty
+    kept = [place for place, count in enumerate(counts) if count]  # a shard may be empty by chance
     for new, old in enumerate(kept):
         (folder / _name(old)).rename(folder / _name(new))
     return [counts[place] for place in kept]

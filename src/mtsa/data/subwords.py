@@ -1,4 +1,4 @@
-"""Subwords: byte pairs learnt from both languages together, so that any text has a way in and out."""
+"""Subword tokenization: byte-level BPE, trained on both languages together."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
-SIGNS = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
-PAD_NUMBER, BEGIN_NUMBER, END_NUMBER = 0, 1, 2
+SPECIAL_TOKENS = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
+PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
 
 
 def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
-    """A tokeniser of at most `count` subwords; every text ends with `</s>`."""
+    """A tokenizer with at most `count` subwords; every text ends with `</s>`."""
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NFC()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = Decoders([ByteDecoder(), Strip(" ", 1, 0)])  # the space that is put before a text goes again
+    tokenizer.decoder = Decoders([ByteDecoder(), Strip(" ", 1, 0)])  # remove the space that is added before a text
     trainer = BpeTrainer(
         vocab_size=count,
-        special_tokens=list(SIGNS.values()),
+        special_tokens=list(SPECIAL_TOKENS.values()),
         show_progress=False,
         initial_alphabet=ByteLevel.alphabet(),
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_NUMBER)])
+    tokenizer.post_processor = TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_ID)])
     return tokenizer
 
 
-def subword_numbers(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
-    """The numbers of each text, cut to `limit` (0: never) with its `</s>` kept, and how many texts were cut."""
-    tokenizer.encode_special_tokens = True  # a sign such as </s> in a text is text
-    found = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
+def encode_subwords(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
+    """The token ids of each text, truncated to `limit` (0: never) before the `</s>`, and the number of truncated texts."""
+    tokenizer.encode_special_tokens = True  # special tokens such as </s> in a text are text
+    rows = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
     if not limit:
-        return found, 0
-    cut = [ids if len(ids) <= limit else [*ids[: limit - 1], END_NUMBER] for ids in found]
-    return cut, sum(len(ids) > limit for ids in found)
+        return rows, 0
+    cut = [ids if len(ids) <= limit else [*ids[: limit - 1], END_ID] for ids in rows]
+    return cut, sum(len(ids) > limit for ids in rows)
 
 
-def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each number stands for, as far as it can be read: a space before it is shown as such, half a letter as a sign."""
+def subword_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """The text of each token id, for display."""
     return [tokenizer.decode([number], skip_special_tokens=False).strip() or "\N{OPEN BOX}" for number in ids]
 
 
-def joined(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Texts from numbers, without the signs, on one line each."""
+def decode_subwords(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
+    """Texts of token ids, without special tokens and line breaks."""
     return [" ".join(text.split()) for text in tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)]

@@ -1,4 +1,4 @@
-"""Users' tables: CSV, TSV and JSON lines, row by row, with the number of the line each row starts on."""
+"""Tables: CSV, TSV and JSON lines, row by row, with the line number of each row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.errors import InputError, line_error
+from mtsa.messages import nearest
 
 from .json_lines import json_objects
 from .text_files import LONGEST, lines
@@ -17,10 +17,10 @@ Row = dict[str, Any]
 
 
 def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterator[tuple[int, Row]]:
-    """Line number and fields of each row; blank lines are passed over.
+    """Line number and fields of each row; blank lines are skipped.
 
     Raises:
-        InputError: where the file is not what it should be, with the line.
+        InputError: invalid data; the message contains the line.
     """
     if format == "jsonl":
         return json_objects(path, encoding)
@@ -28,7 +28,7 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
 
 
 def column(row: Row, name: str, path: Path, line: int = 0) -> Any:
-    """The value in a column; `line` is that of a row whose columns are its own, as in JSON lines.
+    """The value of a column; `line` is used in the message for formats where each row has its own columns, as JSON lines.
 
     Raises:
         InputError: there is no such column.
@@ -58,7 +58,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            raise at(path, first, _explained(str(error))) from None
+            raise line_error(path, first, _explained(str(error))) from None
         line, first = first, last + 1
         if fields is None:
             return
@@ -68,15 +68,15 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
             header = [field.strip() for field in fields]
             _check_header(path, header, delimiter)
         elif len(fields) != len(header):
-            hint = "a text that holds the delimiter must stand in quotes" if quoted else "a text cannot hold a tab"
-            raise at(path, line, f"{len(fields)} fields where the header has {len(header)}; {hint}")
+            hint = "a text that contains the delimiter must be quoted" if quoted else "a text cannot contain a tab"
+            raise line_error(path, line, f"{len(fields)} fields, but the header has {len(header)}; {hint}")
         else:
             yield line, dict(zip(header, fields, strict=True))
 
 
 def _explained(error: str) -> str:
     if "new-line character" in error:
-        return "a carriage return stands inside the line; save the file with ordinary line ends"
+        return "the line contains a carriage return; save the file with ordinary line endings"
     why = "a closing quote is missing" if "limit" in error or "end of" in error else error
     return f"{why}; a quote inside a quoted field is written twice"
 
@@ -85,8 +85,8 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
     other = next((sign for sign in ";\t|," if sign != delimiter and sign in header[0]), None)
     if len(header) == 1 and other is not None:
         shown = "a tab" if other == "\t" else f'"{other}"'
-        flag = "name the file .tsv" if other == "\t" else f"give --delimiter '{other}'"
-        raise at(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {flag}')
+        hint = "name the file .tsv" if other == "\t" else f"use --delimiter '{other}'"
+        raise line_error(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {hint}')
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
-        raise at(path, 1, f'the column "{doubled}" is there twice; the first line must name each column once')
+        raise line_error(path, 1, f'the column "{doubled}" occurs twice; the first line must name each column once')

@@ -1,8 +1,8 @@
 """Sentences with a tag for each word: columns (a word and its tag on each line), or JSON lines.
 
 Columns are separated by spaces or tabs, a blank line ends a sentence; the word is the first column and the tag the last one,
-or that of the number given; `-DOCSTART-` lines of CoNLL-2003 are passed over. JSON lines hold `words` and `tags`. Spans may be
-marked in IOB1, IOB2 (BIO) or IOBES; they become BIO.
+or that of the given number; `-DOCSTART-` lines of CoNLL-2003 are skipped. JSON lines contain `words` and `tags`. Spans may be
+in IOB1, IOB2 (BIO) or IOBES; they are converted to BIO.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mtsa.errors import InputError, at
-from mtsa.names import nearest
+from mtsa.errors import InputError, line_error
+from mtsa.messages import nearest
 
 from .bio import OUTSIDE, to_spans, to_tags
 from .examples import Layout
@@ -23,8 +23,8 @@ from .json_lines import json_objects
 from .props import blocks
 
 FORMATS = ("columns", "jsonl")
-_MARKED = re.compile(r"O|[BIESLU]-\S+")
-BETWEEN = "-DOCSTART-"
+_SPAN_TAG = re.compile(r"O|[BIESLU]-\S+")
+DOCSTART = "-DOCSTART-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TaggedSentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    line: int  # where it begins in its file
+    line: int  # first line in its file
 
     @property
     def texts(self) -> tuple[str]:
@@ -47,42 +47,42 @@ class TaggedSentence:
 
 
 def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file; spans in BIO.
+    """All sentences of a file, with spans in BIO.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    return plain_spans(read_marked(path, layout))
+    return to_bio(read_unconverted(path, layout))
 
 
-def read_marked(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file, with their tags as they stand in it.
+def read_unconverted(path: Path, layout: Layout) -> list[TaggedSentence]:
+    """All sentences of a file, with unconverted tags.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    found = list(_marked(path, layout))
-    if not found:
-        raise InputError(f"{path} holds no sentence")
-    return found
+    sentences = list(_stream_unconverted(path, layout))
+    if not sentences:
+        raise InputError(f"{path} contains no sentence")
+    return sentences
 
 
 def stream_tagged(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
-    """All sentences of a file one by one, spans in BIO; the file is read twice, for all tags decide whether they mark spans.
+    """All sentences of a file one by one, with spans in BIO. The file is read twice, because the conversion needs all tags.
 
     Raises:
-        InputError: whatever is wrong with the file, with the line.
+        InputError: invalid data; the message contains the line.
     """
-    spans = marks_spans({tag for sentence in _marked(path, layout) for tag in sentence.tags})
-    return (_in_bio(sentence) if spans else sentence for sentence in _marked(path, layout))
+    spans = mark_spans({tag for sentence in _stream_unconverted(path, layout) for tag in sentence.tags})
+    return (_sentence_to_bio(sentence) if spans else sentence for sentence in _stream_unconverted(path, layout))
 
 
-def _marked(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
+def _stream_unconverted(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     return (_json if tagged_format(path, layout.format) == "jsonl" else _columns)(path, layout)
 
 
 def tagged_format(path: Path, format: str) -> str:
-    """The format of a file: as named, or by its ending.
+    """The format of a file: as given, or inferred from its name.
 
     Raises:
         InputError: an unknown format.
@@ -90,38 +90,38 @@ def tagged_format(path: Path, format: str) -> str:
     if format == "auto":
         return "jsonl" if path.suffix.lower() in (".jsonl", ".ndjson") else "columns"
     if format not in FORMATS:
-        raise InputError(f'format "{format}" is none of tagged sentences; {nearest(format, FORMATS)}')
+        raise InputError(f'format "{format}" is not a format of tagged sentences; {nearest(format, FORMATS)}')
     return format
 
 
-def plain_spans(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
-    """The sentences with their spans in BIO; tags that mark no spans (parts of speech) stay as they are."""
-    if not marks_spans({tag for sentence in sentences for tag in sentence.tags}):
+def to_bio(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
+    """Convert spans to BIO; tags that do not mark spans (such as parts of speech) do not change."""
+    if not mark_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
-    return [_in_bio(sentence) for sentence in sentences]
+    return [_sentence_to_bio(sentence) for sentence in sentences]
 
 
-def _in_bio(one: TaggedSentence) -> TaggedSentence:
+def _sentence_to_bio(one: TaggedSentence) -> TaggedSentence:
     return replace(one, tags=tuple(to_tags(to_spans(_iob(one.tags)), len(one.tags))))
 
 
-def marks_spans(names: Iterable[str]) -> bool:
-    """Whether these tags are O and marks (B-, I-, E-, S-, ...) of labels, at least one of them."""
+def mark_spans(names: Iterable[str]) -> bool:
+    """Whether all tags are O or span tags (B-X, I-X, E-X, S-X, ...), with at least one span tag."""
     known = set(names) - {OUTSIDE}
-    return bool(known) and all(_MARKED.fullmatch(tag) for tag in known)
+    return bool(known) and all(_SPAN_TAG.fullmatch(tag) for tag in known)
 
 
-def stray_tags(sentences: list[TaggedSentence]) -> list[str]:
-    """Tags that keep a file from being one of spans, where all but a few words have marks of spans."""
+def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
+    """Tags of a few words that are not span tags, in a file where the others are."""
     counts = Counter(tag for sentence in sentences for tag in sentence.tags)
-    stray = [tag for tag in counts if tag != OUTSIDE and not _MARKED.fullmatch(tag)]
-    marked = any(_MARKED.fullmatch(tag) for tag in counts if tag != OUTSIDE)
+    stray = [tag for tag in counts if tag != OUTSIDE and not _SPAN_TAG.fullmatch(tag)]
+    marked = any(_SPAN_TAG.fullmatch(tag) for tag in counts if tag != OUTSIDE)
     few = sum(counts[tag] for tag in stray) <= 0.02 * counts.total()
     return sorted(stray) if marked and few else []
 
 
 def _iob(tags: Iterable[str]) -> list[str]:
-    """S- and U- begin a span, E- and L- go on with one."""
+    """IOBES and BILOU tags as IOB: S- and U- begin a span, E- and L- continue one."""
     marks = {"S": "B", "U": "B", "E": "I", "L": "I"}
     return [marks.get(tag[0], tag[0]) + tag[1:] for tag in tags]
 
@@ -132,10 +132,14 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for block in blocks(path, encoding):
         words, tags = [], []
         for number, fields in block:
-            if fields[0] == BETWEEN:
+            if fields[0] == DOCSTART:
                 continue
             if len(fields) < 2 or (column is not None and len(fields) < column):
-                raise at(path, number, f"{len(fields)} columns; a line needs a word and its tag, or nothing between sentences")
+                raise line_error(
+                    path,
+                    number,
+                    f"{len(fields)} columns; a line must contain a word and its tag, or be blank between sentences",
+                )
             words.append(fields[0])
             tags.append(fields[-1 if column is None else column - 1])
         if words:
@@ -143,11 +147,11 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
 
 
 def _column(path: Path, name: str) -> int | None:
-    """The number of the tag's column, from 1; None for the last one."""
+    """The number of the tag column, from 1; None for the last one."""
     if name == "label":
         return None
     if not re.fullmatch(r"[0-9]{1,3}", name) or int(name) < 2:
-        raise InputError(f'{path}: columns have no names; give --label-column a number from 2, not "{name}"')
+        raise InputError(f'{path}: columns have no names; --label-column must be a number from 2, not "{name}"')
     return int(name)
 
 
@@ -160,14 +164,14 @@ def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
     for number, value in json_objects(path, encoding):
         words, tags = (_list(value, key, path, number) for key in keys)
         if len(words) != len(tags):
-            raise at(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one")
+            raise line_error(path, number, f"{len(words)} words, but {len(tags)} tags; each word needs one tag")
         yield TaggedSentence(words, tags, number)
 
 
 def _list(value: dict[str, Any], key: str, path: Path, number: int) -> tuple[str, ...]:
-    found = value.get(key)
-    if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
-        raise at(path, number, f'"{key}" must be a list of texts, none of them empty')
-    if any(len(item.split()) > 1 for item in found):
-        raise at(path, number, f'an entry of "{key}" holds a space; split it, or join it by a sign')
-    return tuple(item.strip() for item in found)
+    items = value.get(key)
+    if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
+        raise line_error(path, number, f'"{key}" must be a list of texts, none of them empty')
+    if any(len(item.split()) > 1 for item in items):
+        raise line_error(path, number, f'an entry of "{key}" contains a space; split or replace it')
+    return tuple(item.strip() for item in items)

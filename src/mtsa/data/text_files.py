@@ -1,4 +1,4 @@
-"""Lines of a text file from outside: decoded strictly, numbered, and never longer than they should be."""
+"""Lines of a text file: decoded strictly, numbered, and limited in length."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mtsa.errors import InputError, at
+from mtsa.errors import InputError, line_error
 
 LONGEST = 65_536
-"""Characters in one line or field; more than this is no sentence but a broken file."""
+"""Maximum number of characters of a line or field."""
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number and text of each line, split at line feeds alone; a carriage return before one goes with it. A .gz is unpacked.
+    """Number and text of each line, split at line feeds; a carriage return before one is removed. .gz files are unpacked.
 
     Raises:
         InputError: no such file, not in that encoding, a NUL character, or a line of more than 65,536 characters.
@@ -31,7 +31,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
                 text = text.removeprefix("\ufeff")
             if len(text) > LONGEST:
                 raise _too_long(path, number)
-            if "\0" in text:  # by an encoding that can spell it
+            if "\0" in text:  # in encodings such as UTF-16
                 raise _no_text(path, number)
             yield number, text
 
@@ -40,25 +40,27 @@ def _line(file: BinaryIO, path: Path) -> bytes:
     try:
         return file.readline(4 * LONGEST + 2)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError(f"{path} is no whole gzip file; fetch it again, or unpack it and name the unpacked file") from None
+        raise InputError(
+            f"{path} is not a complete gzip file; download it again, or unpack it and name the unpacked file"
+        ) from None
 
 
 def _too_long(path: Path, number: int) -> InputError:
-    return at(path, number, f"more than {LONGEST:,} characters; split the text, or look for a missing line feed")
+    return line_error(path, number, f"more than {LONGEST:,} characters; split the text, or check for missing line feeds")
 
 
 def _no_text(path: Path, number: int) -> InputError:
-    return at(path, number, "it holds a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+    return line_error(path, number, "it contains a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
 
 
 def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
-    """Bytes to text.
+    """Decode a line.
 
     Raises:
-        InputError: where a byte does not belong to the encoding, or the encoding is unknown.
+        InputError: a byte is invalid in the encoding, or the encoding is unknown.
     """
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{path} is UTF-16 text, as spreadsheets save it; save it as UTF-8")
+        raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
     if b"\0" in raw:
         raise _no_text(path, number)
     try:
@@ -66,8 +68,10 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         byte = raw[error.start]
         other = "cp1252" if encoding.lower().replace("-", "") == "utf8" else "utf-8"
-        raise at(
-            path, number, f"byte 0x{byte:02x} is not {encoding}; give the file's encoding, such as --encoding {other}"
+        raise line_error(
+            path,
+            number,
+            f"byte 0x{byte:02x} is not valid {encoding}; set the encoding of the file, such as --encoding {other}",
         ) from None
     except LookupError:
         raise InputError(f'encoding "{encoding}" is unknown; common ones are utf-8, cp1252 and latin-1') from None

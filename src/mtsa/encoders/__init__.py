@@ -1,6 +1,6 @@
-"""Context encoders: one contract, registered by name. A new one is a file with a registered class, named here."""
+"""Context encoders, registered by name. A new encoder is a module with a registered class, imported here."""
 
-from . import biblosa, convolutional, disa, multihead, plain, recurrent, tensorized, stacked, ablations  # noqa: I001  # in this order they are listed
+from . import biblosa, convolutional, disa, multihead, no_context, recurrent, tensorized, stacked, ablations  # noqa: I001  # the order in which they are listed
 from .contract import Encoder
 from .registry import build_encoder, encoder_names, find_encoder
 
@@ -14,7 +14,7 @@ __all__ = [
     "encoder_names",
     "find_encoder",
     "multihead",
-    "plain",
+    "no_context",
     "recurrent",
     "stacked",
     "tensorized",

@@ -1,4 +1,4 @@
-"""Tensorized attention with a part taken out, as in the paper's ablation study: the released form without that part.
+"""Tensorized attention without one of its parts, as in the paper's ablation study, based on the released form.
 
 Letters: B batch, N tokens, E in_dim, H heads, D head_dim, T = B * N.
 """
@@ -24,14 +24,14 @@ from .tensorized import MtsaEncoder
 
 @register("mtsa_no_masks")
 class NoMasksEncoder(MtsaEncoder):
-    """Tensorized attention without order: every head sees every other token.
+    """Tensorized attention without positional masks: every head attends to every other token.
 
     Args:
         in_dim: width of x.
         heads: number of heads.
         head_dim: width of each head.
-        activation: of the dense layers.
-        dropout: of the input of every dense layer.
+        activation: activation of the dense layers.
+        dropout: dropout probability on the input of every dense layer.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class NoMasksEncoder(MtsaEncoder):
 
 
 class _Partial(Encoder, ABC):
-    """The released form; one of the two scores is left out, so that it counts every allowed token alike.
+    """The released form without one of the two scores.
 
     Args:
         in_dim: width of x.
         heads: number of heads, half forward and half backward.
         head_dim: width of each head.
-        activation: of the dense layers.
-        dropout: of the input of every dense layer.
+        activation: activation of the dense layers.
+        dropout: dropout probability on the input of every dense layer.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class _Partial(Encoder, ABC):
     ) -> None:
         super().__init__(in_dim, check_size(heads, "heads") * check_size(head_dim, "head_dim"))
         if heads % 2:
-            raise ValueError(f"heads ({heads}) must be even: half of them look forward, half backward")
+            raise ValueError(f"heads ({heads}) must be even: half of them are forward, half backward")
         self.heads, self.head_dim, self.dropout = heads, head_dim, check_probability(dropout, "dropout")
         self.masks = [Forward()] * (heads // 2) + [Backward()] * (heads // 2)
         self._act = activation_function(activation)
@@ -81,7 +81,7 @@ class _Partial(Encoder, ABC):
 
     @abstractmethod
     def _make_scores(self, heads: int, head_dim: int) -> None:
-        """Make the maps of the score that is left."""
+        """Create the layers of the remaining score."""
 
     @abstractmethod
     def _scores(self, rows: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
@@ -122,13 +122,13 @@ class NoSource2TokenEncoder(_Partial):
 
 @register("mtsa_none")
 class DenseEncoder(Encoder):
-    """Tensorized attention with all of it taken out: a dense layer on each token by itself.
+    """No attention: a dense layer on each token separately.
 
     Args:
         in_dim: width of x.
-        width: of the output.
-        activation: of the layer.
-        dropout: of its input.
+        width: width of the output.
+        activation: activation of the layer.
+        dropout: dropout probability on its input.
     """
 
     def __init__(self, in_dim: int, *, width: int = 600, activation: str = "elu", dropout: float = 0.0) -> None:

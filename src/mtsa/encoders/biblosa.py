@@ -1,7 +1,7 @@
 """Bi-directional block self-attention (Shen et al., ICLR 2018): DiSA within blocks of tokens, then over the blocks.
 
-Corrected: a block of padding alone takes no part in the attention over blocks (in the authors' code it does, so that backward
-outputs depend on how far the batch was padded). The block length is set once, for a data set, never by the batch at hand.
+Corrected: blocks that contain only padding are masked in the attention over blocks. In the authors' code they are not, so
+that backward outputs depend on the padding of the batch. The block length is set once per data set, not per batch.
 
 Letters: B batch, N tokens, E in_dim, C width, R tokens in a block, M blocks.
 """
@@ -68,10 +68,10 @@ class BiblosaEncoder(Encoder):
 
     Args:
         in_dim: width of x.
-        width: of each direction.
-        block: tokens in a block; `block_length` gives the authors' choice for a data set.
-        activation: of the dense maps.
-        dropout: of the input of every dense map.
+        width: width of each direction.
+        block: tokens of a block; `block_length` computes the authors' choice for a data set.
+        activation: activation of the dense layers.
+        dropout: dropout probability on the input of every dense layer.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What an encoder is: sequences of vectors in, sequences of the same length out, each token in the light of the others.
+"""The encoder interface: maps a sequence of vectors to a sequence of contextual vectors of the same length.
 
 Letters: B batch, N tokens, E in_dim, C out_dim.
 """
@@ -12,9 +12,9 @@ from mtsa.nn.linear import glorot_linear
 
 
 class Encoder(nn.Module):
-    """The contract: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] gives [B, N, out_dim].
+    """Base class: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] returns [B, N, out_dim].
 
-    True in `keep` marks a real token. What stands at a padded place never reaches a real one, and padded places give 0.
+    True in `keep` marks a real token. Values at padded positions never affect real tokens, and the output there is 0.
     """
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
@@ -23,7 +23,7 @@ class Encoder(nn.Module):
 
 
 class Dense(nn.Module):
-    """A linear map that drops its own input, with a fresh mask at each call; Glorot weights, zero bias."""
+    """A linear layer with dropout on its input. Weights have Glorot initialization, biases are 0."""
 
     def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
@@ -36,5 +36,5 @@ class Dense(nn.Module):
 
 
 def zero_padding(x: Tensor, keep: Tensor) -> Tensor:
-    """x [B, N, .] with 0 at the padded places, NaN that stood there included."""
+    """x [B, N, .] with 0 at padded positions, also in place of NaN."""
     return x.masked_fill(~keep[:, :, None], 0.0)

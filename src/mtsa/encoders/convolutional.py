@@ -1,8 +1,8 @@
 """Convolutional encoders.
 
-Corrected: the authors zero the padding at the input of the stack alone, so that with three layers a real token near the end
-hears how far the batch was padded; here every layer starts from zeroed padding. Glorot counts each filter's own fans, and
-biases start at zero, as their paper says and their code does not.
+Corrected: the authors zero the padding only at the input of the stack, so that with three layers the output of the last
+tokens depends on the padding of the batch; here every layer zeroes it. Glorot initialization uses the fans of each filter,
+and biases start at zero, as in their paper but not in their code.
 
 Letters: B batch, N tokens, E in_dim, C channels.
 """
@@ -20,15 +20,15 @@ from .registry import register
 
 
 def _convolution(in_dim: int, out_dim: int, size: int) -> nn.Conv1d:
-    made = nn.Conv1d(in_dim, out_dim, size)
-    nn.init.xavier_uniform_(made.weight)
-    assert made.bias is not None
-    nn.init.zeros_(made.bias)
-    return made
+    layer = nn.Conv1d(in_dim, out_dim, size)
+    nn.init.xavier_uniform_(layer.weight)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _same_length(channels: Tensor, convolution: nn.Module) -> Tensor:
-    """[B, E, N] -> [B, C, N]: zeros around, one more behind than before for an even size."""
+    """[B, E, N] -> [B, C, N], zero-padded; even kernel sizes have one more zero on the right."""
     assert isinstance(convolution, nn.Conv1d)
     size = convolution.kernel_size[0]
     out: Tensor = convolution(F.pad(channels, ((size - 1) // 2, size // 2)))
@@ -37,13 +37,13 @@ def _same_length(channels: Tensor, convolution: nn.Module) -> Tensor:
 
 @register("multi_cnn")
 class MultiCnnEncoder(Encoder):
-    """Convolutions of 3, 4 and 5 tokens side by side.
+    """Parallel convolutions of 3, 4 and 5 tokens.
 
     Args:
         in_dim: width of x.
-        sizes: tokens in each window.
-        channels: of each size.
-        dropout: of the input, one mask for all sizes.
+        sizes: kernel sizes.
+        channels: channels of each kernel size.
+        dropout: dropout probability on the input, with one mask for all sizes.
     """
 
     def __init__(self, in_dim: int, *, sizes: tuple[int, ...] = (3, 4, 5), channels: int = 200, dropout: float = 0.0) -> None:
@@ -59,16 +59,16 @@ class MultiCnnEncoder(Encoder):
 
 @register("hierarchical_cnn")
 class HierarchicalCnnEncoder(Encoder):
-    """Layers of convolution with gated linear units; from the second on, each adds to the one before.
+    """Convolutional layers with gated linear units and residual connections from the second layer on.
 
-    Kept from the authors: a ReLU on all channels before the gate, so that no gate is below one half; no residual in the first.
+    As in the authors' code, a ReLU precedes the gate, so that no gate is below one half.
 
     Args:
         in_dim: width of x.
-        layers: how many.
-        size: tokens in a window.
-        channels: of every layer.
-        dropout: of the input of every layer.
+        layers: number of layers.
+        size: kernel size.
+        channels: channels of every layer.
+        dropout: dropout probability on the input of every layer.
     """
 
     def __init__(self, in_dim: int, *, layers: int = 3, size: int = 5, channels: int = 300, dropout: float = 0.0) -> None:

@@ -1,7 +1,7 @@
 """Directional self-attention (Shen et al., 2018): the additive, per-feature attention that MTSA makes cheap.
 
-Kept from the authors: the gate has three biases where one would do, so that parameter counts compare.
-The score of every feature of every pair is really built, N x N x C, so memory grows with the square of the length.
+As in the authors' code, the gate has three biases where one is sufficient, so that parameter counts are comparable.
+The N x N x C scores are stored, so memory grows with the square of the length.
 
 Letters: B batch, N tokens, E in_dim, C width.
 """
@@ -29,12 +29,12 @@ def pair_scores(dependent: Tensor, head: Tensor, bias: Tensor) -> Tensor:
 
 def earlier_or_later(length: int, backward: bool, device: torch.device) -> Tensor:
     """The direction as bool [N, N]: strictly earlier keys, or strictly later ones."""
-    place = torch.arange(length, device=device)
-    return (Backward() if backward else Forward()).allowed(place[:, None], place[None, :])
+    position = torch.arange(length, device=device)
+    return (Backward() if backward else Forward()).allowed(position[:, None], position[None, :])
 
 
 def attend(scores: Tensor, allowed: Tensor, values: Tensor) -> Tensor:
-    """Softmax over the allowed keys, for each feature; 0 for a token that may look at none.
+    """Softmax over the allowed keys, for each feature; 0 for queries without an allowed key.
 
     Shapes: scores [..., N, N, C], allowed bool [..., N, N], values [..., N, C].
     """
@@ -43,14 +43,14 @@ def attend(scores: Tensor, allowed: Tensor, values: Tensor) -> Tensor:
 
 
 class Directional(nn.Module):
-    """One direction of DiSA: a dense map, the attention, and a gate that mixes the two.
+    """One direction of DiSA: a dense layer, attention, and a gate that combines the two.
 
     Args:
         in_dim: width of x.
-        width: of the result.
-        backward: whether a token looks at later ones instead of earlier ones.
-        activation: of the dense map.
-        dropout: of the input of every dense map.
+        width: width of the output.
+        backward: whether tokens attend to later ones instead of earlier ones.
+        activation: activation of the dense layer.
+        dropout: dropout probability on the input of every dense layer.
     """
 
     def __init__(self, in_dim: int, width: int, *, backward: bool, activation: str, dropout: float) -> None:
@@ -65,7 +65,7 @@ class Directional(nn.Module):
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         h = self._act(self.enter(x))  # [B, N, C]
-        dropped = drop(h, self.dropout, self.training)  # shared by the two maps of the score
+        dropped = drop(h, self.dropout, self.training)  # shared by the two layers of the score
         scores = pair_scores(self.dependent(dropped), self.head(dropped), self.bias)  # [B, N, N, C]
         allowed = earlier_or_later(x.shape[1], self.backward, x.device) & keep[:, None, :]
         attended = attend(scores, allowed, h)
@@ -79,9 +79,9 @@ class DisaEncoder(Encoder):
 
     Args:
         in_dim: width of x.
-        width: of each direction.
-        activation: of the dense maps.
-        dropout: of the input of every dense map.
+        width: width of each direction.
+        activation: activation of the dense layers.
+        dropout: dropout probability on the input of every dense layer.
     """
 
     def __init__(self, in_dim: int, *, width: int = 300, activation: str = "elu", dropout: float = 0.0) -> None:

@@ -1,8 +1,8 @@
-"""Multi-head dot-product attention over word vectors with sinusoidal positions, as the paper's baseline has it.
+"""Multi-head dot-product attention over word vectors with sinusoidal positions, the paper's baseline.
 
-Kept from the authors: maps without bias, no output map, no residual, no norm; positions added to unscaled vectors. Corrected:
-the wave lengths are those of Vaswani et al. (the authors' exponent is twice as large), and each head's own fans set its
-Glorot range (theirs counts all heads at once).
+As in the authors' code: projections without bias, no output projection, no residual, no norm; positions are added to
+unscaled vectors. Corrected: the wavelengths are those of Vaswani et al. (the authors' exponent is twice as large), and the
+Glorot range follows from the fans of each head, not of all heads together.
 
 Letters: B batch, N tokens, E in_dim, H heads, D head_dim.
 """
@@ -29,7 +29,7 @@ class MultiheadEncoder(Encoder):
         in_dim: width of x.
         heads: number of heads.
         head_dim: width of each head.
-        dropout: of the input of the three maps, a mask for each, and of the attention weights.
+        dropout: dropout probability on the inputs of the three projections and on the attention weights.
     """
 
     def __init__(self, in_dim: int, *, heads: int = 8, head_dim: int = 75, dropout: float = 0.0) -> None:
@@ -45,7 +45,7 @@ class MultiheadEncoder(Encoder):
         B, N, _ = x.shape
         x = zero_padding(x, keep) + sinusoid(N, self.in_dim, x)
         q, k, v = (self._split(part(drop(x, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
-        allowed = keep | ~keep.any(1, keepdim=True)  # a row without tokens looks anywhere, and is zeroed below
+        allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions and are zeroed below
         rate = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
         return zero_padding(out.transpose(1, 2).reshape(B, N, self.out_dim), keep)
@@ -56,8 +56,8 @@ class MultiheadEncoder(Encoder):
 
 def sinusoid(length: int, width: int, like: Tensor) -> Tensor:
     """Positions [N, E]: channel pair k is (sin, cos) of position / 10000^(2k / E)."""
-    place = torch.arange(length, device=like.device, dtype=torch.float32)[:, None]
+    position = torch.arange(length, device=like.device, dtype=torch.float32)[:, None]
     channel = torch.arange(width, device=like.device)
     rate = torch.exp(-math.log(10000.0) * (channel // 2 * 2) / width)
-    angle = place * rate
+    angle = position * rate
     return torch.where(channel % 2 == 0, angle.sin(), angle.cos()).to(like.dtype)

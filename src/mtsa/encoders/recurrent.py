@@ -1,7 +1,7 @@
 """Bidirectional recurrent encoders.
 
-Kept from the authors: input dropout alone, new at each step; forget bias 1; one bias for each gate (torch's second one stays
-at zero and is not trained). Changed knowingly: torch's GRU applies the reset gate after the matrix product, theirs before.
+As in the authors' code: dropout on the input only, with a new mask at each step; forget bias 1; one bias for each gate
+(torch's second one stays zero). Different: torch's GRU applies the reset gate after the matrix product, theirs before.
 
 Letters: B batch, N tokens, E in_dim, C width of one direction.
 """
@@ -26,7 +26,7 @@ class _Recurrent(Encoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot for the input and recurrent maps together, as one matrix; zero biases, but for the gates named below."""
+        """Glorot for the input and recurrent weights as one matrix; zero biases, except for `_open_gates`."""
         width = self.cell.hidden_size
         for name, value in self.cell.named_parameters():
             if name.startswith("weight"):
@@ -37,9 +37,9 @@ class _Recurrent(Encoder):
                 value.requires_grad_(not name.startswith("bias_hh"))
                 if name.startswith("bias_ih"):
                     with torch.no_grad():
-                        value[self._opened(width)] = 1.0
+                        value[self._open_gates(width)] = 1.0
 
-    def _opened(self, width: int) -> slice:
+    def _open_gates(self, width: int) -> slice:
         """The gates whose bias starts at 1: forget gate of the LSTM, both gates of the GRU."""
         return slice(width, 2 * width) if isinstance(self.cell, nn.LSTM) else slice(0, 2 * width)
 
@@ -57,12 +57,12 @@ class _Recurrent(Encoder):
 
 @register("bilstm")
 class BiLstmEncoder(_Recurrent):
-    """A long short-term memory in each direction.
+    """A bidirectional LSTM.
 
     Args:
         in_dim: width of x.
-        width: of each direction.
-        dropout: of the input, new at each step.
+        width: width of each direction.
+        dropout: dropout probability on the input, with a new mask at each step.
     """
 
     def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0) -> None:
@@ -71,12 +71,12 @@ class BiLstmEncoder(_Recurrent):
 
 @register("bigru")
 class BiGruEncoder(_Recurrent):
-    """A gated recurrent unit in each direction.
+    """A bidirectional GRU.
 
     Args:
         in_dim: width of x.
-        width: of each direction.
-        dropout: of the input, new at each step.
+        width: width of each direction.
+        dropout: dropout probability on the input, with a new mask at each step.
     """
 
     def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0) -> None:

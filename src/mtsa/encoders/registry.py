@@ -1,4 +1,4 @@
-"""Encoders by name: list them, look one up, build one from its options."""
+"""The registry of encoders: list, look up and build them by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .contract import Encoder
 
@@ -24,7 +24,7 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first line of its documentation."""
+        """The first line of its docstring."""
         return (self.build.__doc__ or "").split("\n", 1)[0]
 
     @property
@@ -35,23 +35,23 @@ class Entry:
 
 
 def register(name: str) -> Callable[[E], E]:
-    """Class decorator: make an encoder known under a name; a class that is defined again takes its own place.
+    """Class decorator that registers an encoder under a name. A class that is defined again replaces itself.
 
     Raises:
-        ValueError: the name is another encoder's.
+        ValueError: the name belongs to another encoder.
     """
 
     def add(build: E) -> E:
-        there = _ENCODERS.get(name)
-        if there is not None and _place(there.build) != _place(build):
-            raise ValueError(f'encoder "{name}" is there already ({_place(there.build)}); choose another name')
+        existing = _ENCODERS.get(name)
+        if existing is not None and _full_name(existing.build) != _full_name(build):
+            raise ValueError(f'encoder "{name}" already exists ({_full_name(existing.build)}); choose another name')
         _ENCODERS[name] = Entry(name, build)
         return build
 
     return add
 
 
-def _place(build: type[Encoder]) -> str:
+def _full_name(build: type[Encoder]) -> str:
     return f"{build.__module__}.{build.__qualname__}"
 
 
@@ -61,10 +61,10 @@ def encoder_names() -> list[str]:
 
 
 def find_encoder(name: str) -> Entry:
-    """The entry of that name.
+    """Look up an encoder.
 
     Raises:
-        ValueError: an unknown name, answered with the nearest one.
+        ValueError: an unknown name; the message suggests the nearest one.
     """
     if name not in _ENCODERS:
         raise ValueError(f'encoder "{name}" is unknown; {nearest(name, _ENCODERS)}')
@@ -72,7 +72,7 @@ def find_encoder(name: str) -> Entry:
 
 
 def build_encoder(name: str, in_dim: int, **options: Any) -> Encoder:
-    """An encoder for vectors of width in_dim.
+    """Build an encoder for vectors of width in_dim.
 
     Raises:
         ValueError: an unknown name, option or value.

@@ -1,7 +1,7 @@
-"""Deep stacks, as the paper's tagger has them: layers of a feed-forward part and of something that sees the other tokens.
+"""Deep stacks, as in the paper's tagger: layers of a feed-forward and a context sublayer.
 
-The order within a layer is that of Tan et al.: feed-forward first, then context, each dropped, added to what came in, and
-normalised. What sees the other tokens is tensorized attention (no position signal), multi-head attention (with one), a
+The order within a layer is that of Tan et al.: feed-forward first, then context, each with dropout, residual and layer norm.
+The context sublayer is tensorized attention (no position encoding), multi-head attention (with position encoding), a
 bidirectional LSTM or convolutions.
 
 Letters: B batch, N tokens, E in_dim, C width, H heads, D = C / H.
@@ -25,7 +25,7 @@ from .multihead import sinusoid
 from .recurrent import BiLstmEncoder
 from .registry import register
 
-Context = Callable[[], nn.Module]  # makes what sees the other tokens: (x [B, N, C], keep) -> [B, N, C]
+Context = Callable[[], nn.Module]  # builds a context sublayer: (x [B, N, C], keep) -> [B, N, C]
 
 
 class _Stack(Encoder):
@@ -35,7 +35,7 @@ class _Stack(Encoder):
         self.layers = nn.ModuleList(_Layer(width, context(), hidden=hidden, dropout=dropout) for _ in range(layers))
 
     def begin(self, x: Tensor) -> Tensor:
-        """What the first layer reads."""
+        """The input of the first layer."""
         return x
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
@@ -49,32 +49,32 @@ class _Layer(nn.Module):
     def __init__(self, width: int, context: nn.Module, *, hidden: int, dropout: float) -> None:
         super().__init__()
         self.widen, self.narrow = Dense(width, hidden), Dense(hidden, width, dropout=dropout)
-        self.attention = context  # whatever it is: run folders know it by this name
+        self.attention = context  # not always attention; the name is part of saved weights
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.dropout = dropout
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         fed = self.narrow(self.widen(x).relu())
         x = self.norms[0](x + drop(fed, self.dropout, self.training))
-        seen = self.attention(x, keep)
-        out: Tensor = self.norms[1](x + drop(seen, self.dropout, self.training))
+        attended = self.attention(x, keep)
+        out: Tensor = self.norms[1](x + drop(attended, self.dropout, self.training))
         return out
 
 
 @register("stacked_mtsa")
 class StackedMtsaEncoder(_Stack):
-    """Layers of feed-forward and tensorized attention, each with residual and layer norm; no position signal.
+    """Layers of feed-forward and tensorized attention, each with residual and layer norm; no position encoding.
 
     Args:
-        in_dim: width of x; a linear map brings it to `width` where they differ.
-        layers: how many.
-        width: of every layer.
-        heads: of the attention (its `paper` form).
-        hidden: inside the feed-forward part.
-        masks: such as "forward*4, backward*4"; empty for half and half.
-        scales: sigma_t and sigma_s.
-        dropout: of what is added to the residual, and inside the feed-forward part.
-        attention_dropout: of the two factors of the attention, in the numerator alone.
+        in_dim: width of x; a linear layer maps it to `width` if they differ.
+        layers: number of layers.
+        width: width of every layer.
+        heads: heads of the attention (form "paper").
+        hidden: width of the feed-forward sublayer.
+        masks: such as "forward*4, backward*4"; empty for half forward, half backward.
+        scales: score activations sigma_t and sigma_s.
+        dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
+        attention_dropout: dropout probability on the two factors of the attention, in the numerator only.
     """
 
     def __init__(
@@ -91,25 +91,27 @@ class StackedMtsaEncoder(_Stack):
         attention_dropout: float = 0.0,
     ) -> None:
         def attention() -> nn.Module:
-            kinds: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
-            return MultiMaskAttention(width, heads, masks=masks or None, bias=True, dropout=(0.0, attention_dropout), **kinds)
+            activations: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
+            return MultiMaskAttention(
+                width, heads, masks=masks or None, bias=True, dropout=(0.0, attention_dropout), **activations
+            )
 
         super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
 
 
 @register("stacked_multihead")
 class StackedMultiheadEncoder(_Stack):
-    """Layers of feed-forward and multi-head attention, each with residual and layer norm; a timing signal at the input.
+    """Layers of feed-forward and multi-head attention, each with residual and layer norm; sinusoidal positions.
 
     Args:
-        in_dim: width of x; a linear map brings it to `width` where they differ.
-        layers: how many.
-        width: of every layer.
-        heads: of the attention, which has biases and an output map.
-        hidden: inside the feed-forward part.
-        scale: what the input is multiplied by before the signal is added; 0: the root of the width, as Tan et al. do.
-        dropout: of the input with its signal, of what is added to the residual, and inside the feed-forward part.
-        attention_dropout: of the attention weights.
+        in_dim: width of x; a linear layer maps it to `width` if they differ.
+        layers: number of layers.
+        width: width of every layer.
+        heads: heads of the attention, which has biases and an output projection.
+        hidden: width of the feed-forward sublayer.
+        scale: factor of the input before positions are added; 0: the root of the width, as in Tan et al.
+        dropout: dropout probability on the input, on sublayer outputs and inside the feed-forward sublayer.
+        attention_dropout: dropout probability on the attention weights.
     """
 
     def __init__(
@@ -131,20 +133,20 @@ class StackedMultiheadEncoder(_Stack):
         self.scale, self.dropout = scale or math.sqrt(width), dropout
 
     def begin(self, x: Tensor) -> Tensor:
-        """x scaled, and the sinusoids added."""
+        """The scaled input with position encodings."""
         return drop(x * self.scale + sinusoid(x.shape[1], self.out_dim, x), self.dropout, self.training)
 
 
 class SelfAttention(nn.Module):
-    """Dot-product attention with biases and an output map, [B, N, C] to [B, N, C].
+    """Dot-product attention with biases and an output projection, [B, N, C] to [B, N, C].
 
     Args:
-        width: of x.
-        heads: they share it.
-        dropout: of the attention weights.
+        width: width of x.
+        heads: number of heads; they divide the width.
+        dropout: dropout probability on the attention weights.
 
     Raises:
-        ValueError: the heads do not share the width evenly.
+        ValueError: width is not divisible by heads.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float) -> None:
@@ -158,10 +160,10 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         B, N, C = x.shape
         q, k, v = (part(x).view(B, N, self.heads, -1).transpose(1, 2) for part in self.maps)  # [B, H, N, D]
-        allowed = keep | ~keep.any(1, keepdim=True)  # a row without tokens looks anywhere; nothing reads it
+        allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions; their output is not used
         rate = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
-        out: Tensor = self.output(seen.transpose(1, 2).reshape(B, N, C))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
+        out: Tensor = self.output(attended.transpose(1, 2).reshape(B, N, C))
         return out
 
 
@@ -170,14 +172,14 @@ class StackedBiLstmEncoder(_Stack):
     """Layers of feed-forward and a bidirectional LSTM, each with residual and layer norm.
 
     Args:
-        in_dim: width of x; a linear map brings it to `width` where they differ.
-        layers: how many.
-        width: of every layer, half of it for each direction.
-        hidden: inside the feed-forward part.
-        dropout: of what is added to the residual, and inside the feed-forward part.
+        in_dim: width of x; a linear layer maps it to `width` if they differ.
+        layers: number of layers.
+        width: width of every layer, half of it for each direction.
+        hidden: width of the feed-forward sublayer.
+        dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
 
     Raises:
-        ValueError: a width that the two directions cannot share.
+        ValueError: width is odd.
     """
 
     def __init__(self, in_dim: int, *, layers: int = 2, width: int = 200, hidden: int = 800, dropout: float = 0.0) -> None:
@@ -195,12 +197,12 @@ class StackedMultiCnnEncoder(_Stack):
     """Layers of feed-forward and convolutions of 3, 4 and 5 tokens, each with residual and layer norm.
 
     Args:
-        in_dim: width of x; a linear map brings it to `width` where they differ.
-        layers: how many.
-        width: of every layer.
-        channels: of each of the three sizes; a linear map joins them.
-        hidden: inside the feed-forward part.
-        dropout: of what is added to the residual, and inside the feed-forward part.
+        in_dim: width of x; a linear layer maps it to `width` if they differ.
+        layers: number of layers.
+        width: width of every layer.
+        channels: channels of each of the three kernel sizes; a linear layer joins them.
+        hidden: width of the feed-forward sublayer.
+        dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
     """
 
     def __init__(

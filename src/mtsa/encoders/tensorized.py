@@ -16,14 +16,14 @@ class MtsaEncoder(Encoder):
 
     Args:
         in_dim: width of x.
-        form: "released" (what the authors ran) or "paper" (Algorithm 1).
-        heads: number of heads; half look forward and half backward unless `masks` says otherwise.
+        form: "released" (the authors' code) or "paper" (Algorithm 1).
+        heads: number of heads; half forward and half backward unless `masks` is given.
         head_dim: width of each head.
         masks: such as "forward, backward" or "noself*2"; empty for the default.
-        activation: of the dense layers.
-        scales: sigma_t and sigma_s.
-        dropout: of the input of every dense layer.
-        attention_dropout: of the two factors of the attention, in the numerator alone (appendix A.3).
+        activation: activation of the dense layers.
+        scales: score activations sigma_t and sigma_s.
+        dropout: dropout probability on the input of every dense layer.
+        attention_dropout: dropout probability on the two factors of the attention, in the numerator only (appendix A.3).
     """
 
     def __init__(

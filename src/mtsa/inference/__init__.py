@@ -1,1 +1,1 @@
-"""Use of finished runs: predict, evaluate, look inside."""
+"""Use of finished runs: opening, attention maps, export, files of vectors."""

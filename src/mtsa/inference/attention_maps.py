@@ -20,7 +20,7 @@ from mtsa.nn.pooling import Source2Token
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerMaps:
     """The weights of one attention layer."""
 
     heads: list[str]  # the mask of each head
@@ -45,7 +45,7 @@ class AttentionMaps:
     """The attention weights of a model for one sentence, with its prediction."""
 
     words: list[str]
-    layers: list[Layer]
+    layers: list[LayerMaps]
     pooling: Tensor | None  # [N, E]: for each feature, sums to 1 over the words; None where nothing is pooled
     answer: str  # the prediction
     predicate: int | None = None  # semantic roles: index of the predicate whose roles are shown
@@ -71,20 +71,20 @@ def record_attention(
     model.eval()
     with _recorded(model) as calls:
         call(**inputs)
-    layers: list[Layer] = []
+    layers: list[LayerMaps] = []
     pooling = None
     for module, arguments in calls:
         if isinstance(module, Source2Token):
             pooling = module.weights(*arguments)[0]
         elif isinstance(module, MultiMaskAttention):
             found = module.explain(*arguments)
-            names = [_short(mask) for mask in module.masks]
-            layers.append(Layer(names, found.token2token[0], found.source2token[0]))
+            names = [_mask_name(mask) for mask in module.masks]
+            layers.append(LayerMaps(names, found.token2token[0], found.source2token[0]))
         else:  # of replace_self_attention, whose module would import transformers
             swapped: Any = module
-            names = [_short(mask) for mask in swapped.head_masks]
-            token2token, source2token = swapped.weights_of(*arguments)
-            layers.append(Layer(names, token2token[0], source2token[0]))
+            names = [_mask_name(mask) for mask in swapped.head_masks]
+            token2token, source2token = swapped.attention_weights(*arguments)
+            layers.append(LayerMaps(names, token2token[0], source2token[0]))
     if not layers:
         raise InputError("the encoder of this model has no tensorized attention to show; train one with mtsa in its name")
     return AttentionMaps(words, layers, pooling, prediction)
@@ -99,7 +99,7 @@ def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...
     def note(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         calls.append((module, tuple(one for one in (*arguments, *options.values()) if isinstance(one, Tensor))))
 
-    observed = [part for part in model.modules() if isinstance(part, kinds) or hasattr(part, "weights_of")]
+    observed = [part for part in model.modules() if isinstance(part, kinds) or hasattr(part, "attention_weights")]
     hooks = [part.register_forward_pre_hook(note, with_kwargs=True) for part in observed]
     try:
         yield calls
@@ -108,10 +108,10 @@ def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...
             hook.remove()
 
 
-def _short(mask: Mask) -> str:
+def _mask_name(mask: Mask) -> str:
     return str(mask).replace("(include_self=False)", "").replace("()", "").lower()
 
 
-def no_words() -> InputError:
+def empty_text_error() -> InputError:
     """The error for a text without words."""
     return InputError("the text has no words; give a sentence")

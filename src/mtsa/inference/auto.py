@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtsa.tasks.predictor import Predictor
 from mtsa.tasks.registry import get_task
-from mtsa.training.folder import open_run
+from mtsa.training.run_directory import open_run
 
 
 def open_predictor(folder: str | Path) -> Predictor:

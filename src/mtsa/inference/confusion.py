@@ -1,4 +1,4 @@
-"""The confusion matrix as a picture."""
+"""Plot of the confusion matrix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mtsa.metrics.classification import ClassificationScore
 
 
 def draw_confusion(score: ClassificationScore, path: Path) -> None:
-    """Write a PNG: rows are the truth, columns the answers, shaded by the part of the row."""
+    """Write a PNG: rows are true classes, columns predicted ones, shaded by the share of the row."""
     import matplotlib
 
     matplotlib.use("Agg")

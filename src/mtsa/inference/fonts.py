@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-USUAL = "DejaVu Sans"
+DEFAULT = "DejaVu Sans"
 
 
-def families(texts: Iterable[str]) -> tuple[list[str], str]:
+def find_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
     """Names of fonts that have the characters of some texts between them, and the characters that none here has."""
     wanted = {letter for text in texts for letter in text if not letter.isspace()}
-    names, missing = [USUAL], wanted - _letters(USUAL)
+    names, missing = [DEFAULT], wanted - _characters(DEFAULT)
     for name in _installed() if missing else ():
-        found = missing & _letters(name)
+        found = missing & _characters(name)
         if found:
             names.append(name)
             missing -= found
@@ -26,11 +26,11 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
 def _installed() -> tuple[str, ...]:
     from matplotlib import font_manager
 
-    return tuple(dict.fromkeys(entry.name for entry in font_manager.fontManager.ttflist if entry.name != USUAL))
+    return tuple(dict.fromkeys(entry.name for entry in font_manager.fontManager.ttflist if entry.name != DEFAULT))
 
 
 @functools.cache
-def _letters(name: str) -> frozenset[str]:
+def _characters(name: str) -> frozenset[str]:
     """The characters that a font has."""
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font

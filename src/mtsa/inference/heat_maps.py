@@ -1,6 +1,6 @@
-"""Heat maps of what a model looked at, in the paper's layout: a sentence in a row, heads and source2token side by side.
+"""Heat maps of attention weights, in the layout of the paper: heads and source2token of a sentence side by side.
 
-Columns are the words that are looked at (keys, the dependents), rows the words that look (queries, the governors).
+Rows are queries (governors), columns are keys (dependents).
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from torch import Tensor
 from mtsa.errors import InputError
 from mtsa.files import replacing
 
-from .attention_maps import AttentionMaps, Layer
-from .fonts import families
-from .weights import times_even
+from .attention_maps import AttentionMaps, LayerMaps
+from .attention_weights import relative_weights
+from .fonts import find_fonts
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers
 _LINE = 15  # of these, words in a line of the list
 
 
-def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None) -> str:
-    """Draw sentences one below the other: at most `most` heads of a layer, the source2token weights, the pooling as bars.
+def draw_heat_maps(
+    maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None
+) -> str:
+    """Draw one row per sentence: at most `most` heads of a layer, the source2token weights, and the pooling as bars.
 
-    With a feature, the weights of a head are those of that feature alone. Returns the characters that no font here has.
+    With `feature`, the weights of a head are those of that feature. Returns the characters that no installed font has.
 
-    A cell of a head shows a weight against the even share of its row: 1 where a word maps at all words it may look at alike.
+    A cell shows a weight relative to a uniform distribution over the allowed keys, which is 1.
 
     Raises:
-        InputError: an ending that cannot be drawn, or a layer or feature that is not there.
+        InputError: an unsupported file type, or a layer or feature that does not exist.
     """
     import matplotlib
 
@@ -40,15 +42,15 @@ def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: in
     from matplotlib import pyplot
 
     if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html for a page")
+        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html")
     count = len(maps[0].layers)
     if not -count <= layer < count:
-        raise InputError(f"layer {layer + 1} is not there; the model has {count}")
+        raise InputError(f"layer {layer + 1} does not exist; the model has {count}")
     check_feature(maps[0].layers[layer], feature)
     heads = shown_heads(maps[0].layers[layer].heads, most)
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in maps]
     width = max(sizes) * (len(heads) + 1) + 0.8
-    names, missing = families([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
+    names, missing = find_fonts([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
     options: Any = {
         "font.family": names,
         "svg.fonttype": "none" if missing else "path",
@@ -66,7 +68,7 @@ def draw(maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: in
 
 
 def shown_heads(masks: Sequence[str], most: int) -> list[int]:
-    """Which heads are shown where not all fit: the first of each mask in turn."""
+    """The heads to show if there are more than `most`: the first of each mask in turn."""
     groups: dict[str, list[int]] = {}
     for number, mask in enumerate(masks):
         groups.setdefault(mask, []).append(number)
@@ -78,15 +80,15 @@ def shown_heads(masks: Sequence[str], most: int) -> list[int]:
     return sorted(taken)
 
 
-def check_feature(layer: Layer, feature: int | None) -> None:
+def check_feature(layer: LayerMaps, feature: int | None) -> None:
     """Refuse a feature that a head does not have.
 
     Raises:
-        InputError: it is not there.
+        InputError: it does not exist.
     """
     count = layer.source2token.shape[-1]
     if feature is not None and not 0 <= feature < count:
-        raise InputError(f"feature {feature + 1} is not there; a head of this layer has {count}")
+        raise InputError(f"feature {feature + 1} does not exist; a head of this layer has {count}")
 
 
 def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
@@ -94,7 +96,7 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
     rows = 1 if one.pooling is None else 2
     grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
     letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if len(one.words) <= _WIDEST else 8.0
-    relative = times_even(found.pairs(feature))  # [H, N, N]
+    relative = relative_weights(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
     for column, head in enumerate(heads):
@@ -107,9 +109,9 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
         axes.set_title(f"head {head + 1}: {found.heads[head]}{told}", fontsize=9)
         if column == 0:
             axes.set_ylabel("this word ...", fontsize=8)
-        axes.set_xlabel("... maps at", fontsize=8)
+        axes.set_xlabel("... attends to", fontsize=8)
         drawn.append(axes)
-    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("times the even share", fontsize=8)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("relative to uniform", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
     axes = figure.add_subplot(grid[0, len(heads)])
     image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
@@ -124,7 +126,7 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
 
 
 def _title(one: AttentionMaps, layer: int) -> str:
-    """What the model said, which layer it is, and, where the axes have numbers, the words to them."""
+    """The prediction, the layer, and the words if the axes have numbers."""
     count = len(one.layers)
     which = "" if count == 1 else f"layer {layer % count + 1} of {count}"
     answer = one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}..."
@@ -147,13 +149,13 @@ def _name_columns(axes: Any, words: list[str], letters: float) -> None:
 
 
 def _name(set_ticks: Any, names: list[str], letters: float, **how: Any) -> None:
-    """Write names at the places that have one."""
+    """Set the tick labels that are not empty."""
     places = [place for place, name in enumerate(names) if name]
     set_ticks(places, [names[place] for place in places], fontsize=letters, parse_math=False, **how)
 
 
 def _names(words: list[str]) -> list[str]:
-    """Words to write at the axes: long ones shortened; numbers where there are too many."""
+    """Tick labels: shortened words, or numbers if there are too many."""
     if len(words) > _WIDEST:
         return [str(place + 1) if place % 5 == 4 else "" for place in range(len(words))]
     return [word if len(word) <= 14 else f"{word[:13]}\N{HORIZONTAL ELLIPSIS}" for word in words]

@@ -1,4 +1,4 @@
-"""Our models inside other people's libraries."""
+"""Adapters for other libraries: torch, transformers and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from mtsa.nn.attention import MultiMaskAttention
 
-    from .multihead import AsMultiheadAttention
+    from .multihead_adapter import AsMultiheadAttention
 
 __all__ = ["as_multihead_attention", "replace_self_attention", "sentence_transformer"]
 
@@ -20,49 +20,49 @@ M = TypeVar("M")
 def as_multihead_attention(layer: MultiMaskAttention, *, batch_first: bool = True) -> AsMultiheadAttention:
     """A module with the interface of `nn.MultiheadAttention` that calls a `MultiMaskAttention`.
 
-    `batch_first` must be that of the module it is used in, whose own default is False:
+    `batch_first` must be equal to that of the surrounding module, whose default is False:
 
         block = nn.TransformerEncoderLayer(48, 4, batch_first=True)
         block.self_attn = as_multihead_attention(mtsa.MultiMaskAttention(48, 4), batch_first=True)
 
     Raises:
         ValueError: the layer changes the width of its input.
-        TypeError: it is not a MultiMaskAttention.
+        TypeError: the layer is not a MultiMaskAttention.
     """
-    from .multihead import AsMultiheadAttention
+    from .multihead_adapter import AsMultiheadAttention
 
     return AsMultiheadAttention(layer, batch_first=batch_first)
 
 
 def replace_self_attention(model: M, **options: Any) -> M:
-    """Swap the encoder self-attention of a `transformers` model for tensorized attention, in place; it is given back.
+    """Replace the encoder self-attention of a `transformers` model by tensorized attention, in place, and return the model.
 
-    The weights and biases of q, k, v and output stay; source2token scores come beside them. As it stands, nothing changes in
-    what the model computes: masks are full, the pairwise function is the identity, and the scores start neutral.
+    The weights and biases of q, k, v and output stay; source2token scores are added. With the default options, the output of
+    the model does not change: masks are full, `pairwise` is the identity, the source2token scores are 0.
 
     Args:
         model: BERT, RoBERTa, DistilBERT, BART, Marian or M2M100, with any head.
         options: `masks` ("full", "halves" for half of the heads forward and half backward, or such as "forward*4, noself*4"),
-            `pairwise` ("identity" or "logsigmoid"), `source` ("value": scores by one map of each head's values; "key": by two
-            layers of its keys), `source_scale` ("identity" or "logsigmoid"), `source_bias` (where its bias starts), `start`
+            `pairwise` ("identity" or "logsigmoid"), `source` ("value": one linear layer of each head's values; "key": two
+            layers of its keys), `source_scale` ("identity" or "logsigmoid"), `source_bias` (initial bias), `start`
             ("neutral" or "glorot").
 
     Raises:
-        InputError (a ValueError): a model that is not supported, or is swapped already.
-        ValueError, TypeError: an option that does not work.
+        InputError (a ValueError): the model is not supported, or its attention is already replaced.
+        ValueError, TypeError: invalid options.
     """
-    from mtsa.models.swap import swap_attention
+    from mtsa.models.attention_patching import patch_attention
 
-    return swap_attention(model, **options)
+    return patch_attention(model, **options)
 
 
 def sentence_transformer(run: str | Path) -> SentenceTransformer:
-    """A `SentenceTransformer` of a run folder: `.encode(texts)` gives the vectors that `mtsa embed` gives.
+    """A `SentenceTransformer` of a run directory: `.encode(texts)` returns the vectors of `mtsa embed`.
 
-    `SentenceTransformer(run, trust_remote_code=True)` does the same; this way needs no such trust.
+    `SentenceTransformer(run, trust_remote_code=True)` does the same; this function does not need that option.
 
     Raises:
-        InputError: it is no run folder, or a file of it is missing or was changed.
+        InputError: not a valid run directory.
         ModuleNotFoundError: sentence-transformers is not installed; pip install 'mtsa[sentences]'.
     """
     from sentence_transformers import SentenceTransformer

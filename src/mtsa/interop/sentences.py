@@ -1,4 +1,4 @@
-"""A run folder as the one module of a `SentenceTransformer`: texts in, sentence vectors out."""
+"""A run directory as the module of a `SentenceTransformer`, which maps texts to sentence vectors."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from sentence_transformers.base.modules import InputModule
 from torch import Tensor
 
 from mtsa.data import tokenization
-from mtsa.data.batching import tensors
+from mtsa.data.batching import make_batch
 from mtsa.errors import InputError
-from mtsa.models.sentence import SentenceNetwork
-from mtsa.training.folder import copy_run, open_run
+from mtsa.models.sentence_network import SentenceNetwork
+from mtsa.training.run_directory import copy_run, open_run
 
 
 class SentenceModule(InputModule):
-    """The sentence encoder of a run: words, context, pooling; its head is left aside.
+    """The sentence encoder of a run: word vectors, context encoder and pooling, without the head.
 
     Args:
-        folder: the run folder.
+        folder: the run directory.
 
     Raises:
-        InputError: it is none, or a file of it is missing or was changed.
+        InputError: not a valid run directory, or not a sentence model.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.run = open_run(folder)
         if not isinstance(self.run.model, SentenceNetwork):
-            raise InputError(f"{folder} holds a tagger, which makes no sentence vectors")
+            raise InputError(f"{folder} contains a tagger, which has no sentence vectors")
         self.model: SentenceNetwork = self.run.model
         self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.max_length or None
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **unused: Any) -> dict[str, Tensor]:
-        """Texts as padded word numbers."""
+        """Texts as a padded batch of token ids."""
         for text in inputs:
             if not isinstance(text, str):
-                raise InputError(f"{text!r:.60} is a {type(text).__name__}; a sentence vector is made of a text")
-        rows, _ = tokenization.numbers(
+                raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a text")
+        rows, _ = tokenization.encode_texts(
             self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0
         )
-        return tensors(rows)
+        return make_batch(rows)
 
     def forward(self, features: dict[str, Any], **unused: Any) -> dict[str, Any]:
         """The features with `sentence_embedding` [B, D]."""
@@ -57,10 +57,10 @@ class SentenceModule(InputModule):
         return width
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **unused: Any) -> None:
-        """The run folder again, with the weights as they are now."""
+        """Write a run directory with the current weights."""
         copy_run(self.run, Path(output_path))
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **unused: Any) -> SentenceModule:  # type: ignore[override]
-        """The module of a folder on this machine."""
+        """The module of a local run directory."""
         return cls(Path(model_name_or_path) / subfolder)

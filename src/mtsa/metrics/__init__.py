@@ -1,1 +1,1 @@
-"""Metrics: from answers and truth to figures. Knows neither files nor models."""
+"""Metrics of predictions."""

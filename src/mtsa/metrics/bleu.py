@@ -1,4 +1,4 @@
-"""BLEU by sacreBLEU, with its signature, and the counts of each sentence that it is made of."""
+"""BLEU by sacreBLEU, with its signature and the n-gram counts of each sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class BleuScore:
-    """Corpus BLEU from 0 to 100, and the counts of each sentence: what a resampling needs."""
+    """Corpus BLEU from 0 to 100, and the counts of each sentence for resampling."""
 
     bleu: float
     signature: str
@@ -21,15 +21,15 @@ class BleuScore:
         return len(self.counts)
 
     def curve(self) -> dict[str, float]:
-        """The figures to follow in training; `score` decides the best model."""
+        """The metrics to follow in training; `score` selects the best model."""
         return {"score": self.bleu, "bleu": self.bleu}
 
     def line(self) -> str:
-        """The main figures in one line."""
+        """The main metrics in one line."""
         return f"BLEU {self.bleu:.1f} ({self.count:,} sentences; {self.signature})"
 
     def table(self) -> str:
-        """All that a reader wants to see."""
+        """All metrics as a table."""
         return self.line()
 
     def as_json(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class BleuScore:
 
 
 def score_translations(truths: Sequence[str], answers: Sequence[str]) -> BleuScore:
-    """Compare translations with one truth each."""
+    """Score translations against one reference each."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
@@ -53,7 +53,7 @@ def score_translations(truths: Sequence[str], answers: Sequence[str]) -> BleuSco
 
 
 def bleu_of(counts: Sequence[Sequence[int]]) -> float:
-    """Corpus BLEU of sentences given by their counts, each as often as it stands there."""
+    """Corpus BLEU of sentences given by their counts."""
     from sacrebleu.metrics.bleu import BLEU
 
     totals = [sum(column) for column in zip(*counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Figures of a classifier: accuracy, macro-F1, and what each class was taken for."""
+"""Metrics of a classifier: accuracy, macro-F1, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class ClassificationScore:
-    """All figures; `confusion[truth][answer]` counts."""
+    """All metrics; `confusion[truth][prediction]` contains counts."""
 
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
@@ -32,12 +32,12 @@ class ClassificationScore:
 
     @property
     def accuracy(self) -> float:
-        """The part answered rightly."""
+        """The share of correct predictions."""
         return sum(self.confusion[number][number] for number in range(len(self.labels))) / max(1, self.count)
 
     @property
     def classes(self) -> list[ClassScore]:
-        """The figures of each class."""
+        """The metrics of each class."""
         found = []
         for number, label in enumerate(self.labels):
             right = self.confusion[number][number]
@@ -49,22 +49,22 @@ class ClassificationScore:
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes that occur in truth or answers."""
+        """Mean F1 of the classes that occur in truth or predictions."""
         there = [
             score.f1 for number, score in enumerate(self.classes) if score.count or any(row[number] for row in self.confusion)
         ]
         return sum(there) / len(there) if there else 0.0
 
     def curve(self) -> dict[str, float]:
-        """The figures to follow in training; `score` decides the best model."""
+        """The metrics to follow in training; `score` selects the best model."""
         return {"score": self.accuracy, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def line(self) -> str:
-        """The main figures in one line."""
+        """The main metrics in one line."""
         return f"accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f} ({self.count:,} examples)"
 
     def table(self) -> str:
-        """The main figures, and those of each class."""
+        """The main metrics, and those of each class."""
         width = max(5, *(len(label) for label in self.labels))
         lines = [self.line(), "", f"{'class':{width}}  precision  recall     F1   count"]
         lines += [
@@ -86,7 +86,7 @@ class ClassificationScore:
 
 
 def score_classes(truth: Sequence[int], answers: Sequence[int], labels: Sequence[str]) -> ClassificationScore:
-    """Compare class numbers."""
+    """Score predicted class indices."""
     counts = [[0] * len(labels) for _ in labels]
     for right, answer in zip(truth, answers, strict=True):
         counts[right][answer] += 1

@@ -1,4 +1,4 @@
-"""How many were right, answered and there; precision, recall and F1 of that."""
+"""Counts of correct, predicted and true items; precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 @dataclass
 class Counts:
-    """How many were right, answered and there."""
+    """Numbers of correct (`right`), predicted (`answered`) and true (`there`) items."""
 
     right: int = 0
     answered: int = 0
     there: int = 0
 
     def add(self, right: int, answered: int, there: int) -> None:
-        """Count more."""
+        """Add counts."""
         self.right, self.answered, self.there = self.right + right, self.answered + answered, self.there + there
 
     @property
     def precision(self) -> float:
-        """Right ones among the answered; 0 where nothing was."""
+        """The share of correct items among the predicted ones; 0 if there are none."""
         return self.right / self.answered if self.answered else 0.0
 
     @property
     def recall(self) -> float:
-        """Right ones among those that are there; 0 where there are none."""
+        """The share of correct items among the true ones; 0 if there are none."""
         return self.right / self.there if self.there else 0.0
 
     @property
@@ -35,7 +35,7 @@ class Counts:
         return 2 * self.precision * self.recall / both if both else 0.0
 
     def as_json(self) -> dict[str, float]:
-        """The figures as plain values."""
+        """The metrics as plain values."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **vars(self)}
 
 

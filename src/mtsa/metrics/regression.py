@@ -1,4 +1,4 @@
-"""Figures of a regression model."""
+"""Metrics of a regression model."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class RegressionScore:
     count: int
 
     def curve(self) -> dict[str, float]:
-        """The figures to follow in training; `score` decides the best model."""
+        """The metrics to follow in training; `score` selects the best model."""
         return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson, "spearman": self.spearman}
 
     def line(self) -> str:
-        """The main figures in one line."""
+        """The main metrics in one line."""
         correlations = f"correlation {self.pearson:.3f}, of ranks {self.spearman:.3f}"
         return f"mse {self.mse:.4g}, mae {self.mae:.4g}, {correlations} ({self.count:,} examples)"
 
     def table(self) -> str:
-        """All that a reader wants to see."""
+        """All metrics as a table."""
         return self.line()
 
     def as_json(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class RegressionScore:
 
 
 def score_numbers(truth: Sequence[float], answers: Sequence[float]) -> RegressionScore:
-    """Compare numbers."""
+    """Score predicted numbers."""
     count = len(truth)
     gaps = [answer - right for right, answer in zip(truth, answers, strict=True)]
     return RegressionScore(
@@ -58,7 +58,7 @@ def _correlation(truth: Sequence[float], answers: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value in order; equal ones share the mean of theirs."""
+    """The rank of each value; ties get the mean rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0

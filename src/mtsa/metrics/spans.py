@@ -1,4 +1,4 @@
-"""Figures of tagging: which words have the right tag, and which spans have the right ends and label."""
+"""Metrics of tagging: accuracy of tags, and precision, recall and F1 of spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .counts import Counts, label_table
 
 @dataclass
 class TagScore:
-    """Accuracy over words; where tags mark spans, precision, recall and F1 of those, whole and by label."""
+    """Accuracy over words; if tags mark spans, precision, recall and F1 of spans, in total and by label."""
 
     count: int = 0  # sentences
     words: int = 0
@@ -23,34 +23,34 @@ class TagScore:
 
     @property
     def accuracy(self) -> float:
-        """Words with the right tag."""
+        """The share of words with the correct tag."""
         return self.right / self.words if self.words else 0.0
 
     def line(self) -> str:
-        """The main figures in one line."""
+        """The main metrics in one line."""
         spans = "" if self.spans is None else f"F1 of spans {self.spans.f1:.3f}, "
         return f"{spans}accuracy {self.accuracy:.3f} ({self.words:,} words)"
 
     def table(self) -> str:
-        """The main figures, and those of each label."""
+        """The main metrics, and those of each label."""
         return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values."""
-        told: dict[str, Any] = {"accuracy": self.accuracy, "count": self.count, "words": self.words}
+        values: dict[str, Any] = {"accuracy": self.accuracy, "count": self.count, "words": self.words}
         if self.spans is not None:
-            told |= self.spans.as_json() | {"labels": {name: self.labels[name].as_json() for name in sorted(self.labels)}}
-        return told
+            values |= self.spans.as_json() | {"labels": {name: self.labels[name].as_json() for name in sorted(self.labels)}}
+        return values
 
     def curve(self) -> dict[str, float]:
-        """The figures to follow in training; `score` decides the best model: F1 of spans, or accuracy."""
+        """The metrics to follow in training; `score` selects the best model: F1 of spans, or accuracy."""
         if self.spans is None:
             return {"score": self.accuracy, "accuracy": self.accuracy}
         return {"score": self.spans.f1, "f1": self.spans.f1, "accuracy": self.accuracy}
 
 
 def score_tags(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], names: Sequence[str]) -> TagScore:
-    """Compare rows of tags; spans are counted where the names of the tags mark spans."""
+    """Score sequences of tags; spans are counted if the tags are BIO tags."""
     score = TagScore(len(gold), spans=Counts() if is_bio(names) else None)
     for truth, answer in zip(gold, answers, strict=True):
         score.words += len(truth)

@@ -1,1 +1,1 @@
-"""Models as `transformers` knows them. They know tasks, never files."""
+"""The networks, and their classes for `transformers`. Models do not read data files."""

@@ -1,4 +1,4 @@
-"""The sentence classifier: one vector of a sentence -> classes, or one number.
+"""The sentence classifier: a sentence vector is mapped to class logits, or to one number.
 
 Letters: B batch, N tokens, C classes.
 """
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .context import real
-from .sentence import SentenceNetwork, shared_options
+from .base_network import real_tokens
+from .sentence_network import SentenceNetwork, shared_options
 
 
 class ClassifierHead(nn.Module):
-    """One hidden layer, then the classes; the last map has no bias, as the authors' has none on these tasks."""
+    """One hidden layer, then the class logits. The last layer has no bias, as in the authors' code."""
 
     def __init__(self, in_dim: int, hidden: int, classes: int, *, activation: str, dropout: float) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class ClassifierHead(nn.Module):
 
 
 class SentenceClassifier(SentenceNetwork):
-    """A sentence classifier over any registered encoder; with one label it is a regression model."""
+    """A sentence classifier over any registered encoder. With one label it is a regression model."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -45,15 +45,15 @@ class SentenceClassifier(SentenceNetwork):
         return_dict: bool | None = None,
         **unused: Any,
     ) -> Any:
-        """Scores [B, C] of each sentence, and the mean loss where labels are given.
+        """Logits [B, C] of each sentence, and the mean loss if labels are given.
 
         Args:
-            input_ids: numbers of words [B, N].
-            attention_mask: 1 for real tokens [B, N]; all but padding when None.
-            labels: class numbers [B], or numbers to predict.
-            return_dict: False for a tuple.
-            unused: what other models' tokenisers add.
+            input_ids: token ids [B, N].
+            attention_mask: 1 for real tokens [B, N]; None: every id except that of padding.
+            labels: class indices [B], or target values.
+            return_dict: False to return a tuple.
+            unused: further outputs of a tokenizer, which are ignored.
         """
-        keep = real(input_ids, attention_mask)
-        read = self.sentences(input_ids, keep, language=labels is not None and self.config.language > 0)
-        return self.answer(self.head(read.vectors), labels, read.language, return_dict)
+        keep = real_tokens(input_ids, attention_mask)
+        encoded = self.sentences(input_ids, keep, language=labels is not None and self.config.language > 0)
+        return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict)

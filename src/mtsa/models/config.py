@@ -1,4 +1,4 @@
-"""What a saved model says about itself: enough to build it again."""
+"""The configurations of the models, as `config.json` stores them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from transformers import PretrainedConfig
 
 
-class ContextConfig(PretrainedConfig):
-    """What the configurations of all models share.
+class BaseConfig(PretrainedConfig):
+    """The common part of all configurations.
 
     Args:
-        words: (tuned, frozen): how many word vectors there are of each kind.
-        width: of the word vectors.
+        words: (tuned, frozen): number of trained and of frozen word vectors.
+        width: width of the word vectors.
         encoder: name of the context encoder.
-        encoder_options: its options.
-        activation: of dense layers.
-        dropout: of the input of every dense layer.
-        pretrained: the configuration of a pretrained model in the place of word vectors; None for word vectors.
-        kwargs: all that `transformers` takes.
+        encoder_options: options of the context encoder.
+        activation: activation of the dense layers.
+        dropout: dropout probability on the input of every dense layer.
+        pretrained: configuration of a pretrained model that replaces the word vectors; None for word vectors.
+        kwargs: arguments of `PretrainedConfig`.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class ContextConfig(PretrainedConfig):
         super().__init__(**kwargs)
 
 
-class MtsaConfig(ContextConfig):
-    """The configuration of a sentence model, as `config.json` holds it.
+class MtsaConfig(BaseConfig):
+    """The configuration of a sentence model.
 
     Args:
         pooling: "source2token", "max" or "mean".
         hidden: width of the hidden layer of the head.
-        target: mean and deviation of the numbers that a regression model was trained on.
-        language: weight of the loss of a pretrained language model below in training.
-        kwargs: all that `ContextConfig` takes.
+        target: mean and standard deviation of the training targets of a regression model.
+        language: weight of the language-model loss of the pretrained model in training.
+        kwargs: arguments of `BaseConfig`.
     """
 
     model_type = "mtsa"
@@ -70,7 +70,7 @@ class MtsaPairConfig(MtsaConfig):
 
     Args:
         highway: whether the head has a highway layer.
-        kwargs: all that `MtsaConfig` takes.
+        kwargs: arguments of `MtsaConfig`.
     """
 
     model_type = "mtsa_pair"
@@ -80,14 +80,14 @@ class MtsaPairConfig(MtsaConfig):
         super().__init__(**kwargs)
 
 
-class MtsaTaggerConfig(ContextConfig):
+class MtsaTaggerConfig(BaseConfig):
     """The configuration of a tagger.
 
     Args:
-        flag: width of the vector that tells a word from the predicate that is asked about; 0: no predicate is asked about.
-        finder: channels of the predicate finder; 0: none.
-        smoothing: part of the probability that training gives to the other tags.
-        kwargs: all that `ContextConfig` takes.
+        flag: width of the embedding that marks the predicate; 0 for taggers without predicates.
+        finder: channels of the predicate finder; 0 for none.
+        smoothing: label smoothing, the probability that training assigns to the other tags.
+        kwargs: arguments of `BaseConfig`.
     """
 
     model_type = "mtsa_tagger"

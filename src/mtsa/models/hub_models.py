@@ -1,4 +1,4 @@
-"""The networks as models of `transformers`: saved, loaded and used by its classes and pipelines."""
+"""The networks as `transformers` models, for its Auto classes and pipelines."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 from .classifier import SentenceClassifier
-from .config import ContextConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
+from .config import BaseConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from .pair import PairClassifier
 from .tagger import Tagger
 
 
 @dataclass
 class TaggerOutput(TokenClassifierOutput):
-    """Logits of the tags, and of each word being a predicate."""
+    """Logits of the tags, and the logit of each word being a predicate (`found`)."""
 
     found: Tensor | None = None  # [B, N]
 
 
 class HubModel(PreTrainedModel):
-    """What the models share."""
+    """The common base class."""
 
-    config_class: type[ContextConfig] = ContextConfig
+    config_class: type[BaseConfig] = BaseConfig
     base_model_prefix = "mtsa"
     main_input_name = "input_ids"
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Every layer keeps the weights it was built with."""
+        """Layers initialize themselves when they are built."""
 
 
 class MtsaForSequenceClassification(SentenceClassifier, HubModel):
-    """A sentence classifier over any registered encoder; with one label it is a regression model."""
+    """A sentence classifier over any registered encoder. With one label it is a regression model."""
 
     hub = True
     config_class = MtsaConfig
@@ -48,7 +48,7 @@ class MtsaForSequenceClassification(SentenceClassifier, HubModel):
 
 
 class MtsaForSequencePairClassification(PairClassifier, HubModel):
-    """Two tied encoders and a head that compares their vectors; with one label it is a regression model."""
+    """Two tied encoders and a head that compares their vectors. With one label it is a regression model."""
 
     hub = True
     config_class = MtsaPairConfig
@@ -62,7 +62,7 @@ class MtsaForSequencePairClassification(PairClassifier, HubModel):
 
 
 class MtsaForTokenClassification(Tagger, HubModel):
-    """A tagger over any registered encoder; with a flag it labels the roles of one predicate."""
+    """A tagger over any registered encoder. With `config.flag` it labels the roles of one predicate."""
 
     hub = True
     config_class = MtsaTaggerConfig

@@ -1,4 +1,4 @@
-"""The configuration of a network as plain values: what `config.json` contains, without importing transformers."""
+"""The configuration of a network, read from `config.json` without importing transformers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class NetworkConfig:
-    """Values of a configuration as attributes; `transformers` configurations have the same ones."""
+    """The values of a configuration as attributes, with the names of the `transformers` configurations."""
 
     words: tuple[int, int] = (2, 0)
     width: int = 100
@@ -36,7 +36,7 @@ class NetworkConfig:
 
     @property
     def num_labels(self) -> int:
-        """How many classes or tags there are."""
+        """Number of classes or tags."""
         return len(self.id2label)
 
     @property
@@ -45,7 +45,7 @@ class NetworkConfig:
         return [self.id2label[number] for number in range(len(self.id2label))]
 
     def to_dict(self) -> dict[str, Any]:
-        """The values as they are in the file."""
+        """The values of the file."""
         return self.values
 
 
@@ -53,7 +53,7 @@ def read_config(folder: Path) -> NetworkConfig:
     """The configuration of a run directory.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError, OSError: it is not one.
+        ValueError, KeyError, TypeError, AttributeError, OSError: the file is missing or invalid.
     """
     values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if not isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""The sentence-pair model: two sentences through one encoder, compared, to classes or one number.
+"""The sentence-pair model: two sentences, encoded by the same weights, are compared and classified or scored.
 
 Letters: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
 """
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
-from .context import real
-from .grouping import in_groups, stacked
-from .sentence import SentenceNetwork, Sentences, shared_options
+from .base_network import real_tokens
+from .length_groups import encode_in_groups, stack_padded
+from .sentence_network import EncodedSentences, SentenceNetwork, shared_options
 
 
 class Highway(nn.Module):
-    """g * act(W x) + (1 - g) * x with a gate g of its own."""
+    """Highway layer: g * act(W x) + (1 - g) * x with a learned gate g."""
 
     def __init__(self, width: int, *, activation: str, dropout: float) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Highway(nn.Module):
 
 
 class PairHead(nn.Module):
-    """[p; h; p - h; p * h], one hidden layer, a highway layer if wanted, then the classes."""
+    """[p; h; p - h; p * h], one hidden layer, an optional highway layer, then the class logits."""
 
     def __init__(self, in_dim: int, hidden: int, classes: int, *, highway: bool, activation: str, dropout: float) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class PairHead(nn.Module):
 
 
 class PairClassifier(SentenceNetwork):
-    """Two tied encoders and a head that compares what they give; with one label it is a regression model."""
+    """Two tied encoders and a head that compares their vectors. With one label it is a regression model."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -66,57 +66,58 @@ class PairClassifier(SentenceNetwork):
         return_dict: bool | None = None,
         **unused: Any,
     ) -> Any:
-        """Scores [B, C] of each pair, and the mean loss where labels are given.
+        """Logits [B, C] of each pair, and the mean loss if labels are given.
 
         Args:
-            input_ids: numbers of words of the first sentences [B, N]; or of both, one after the other, with token_type_ids.
-            attention_mask: 1 for real tokens; all but padding when None.
-            token_type_ids: 0 for the first sentence and 1 for the second, where input_ids holds both.
-            pair_ids: numbers of words of the second sentences [B, M].
-            pair_mask: 1 for real tokens of the second sentences; all but padding when None.
-            labels: class numbers [B], or numbers to predict.
-            return_dict: False for a tuple.
-            unused: what other models' tokenisers add.
+            input_ids: token ids of the first sentences [B, N]; or of both sentences, concatenated, with token_type_ids.
+            attention_mask: 1 for real tokens; None: every id except that of padding.
+            token_type_ids: 0 for the first sentence and 1 for the second, if input_ids contains both.
+            pair_ids: token ids of the second sentences [B, M].
+            pair_mask: 1 for real tokens of the second sentences; None: every id except that of padding.
+            labels: class indices [B], or target values.
+            return_dict: False to return a tuple.
+            unused: further outputs of a tokenizer, which are ignored.
 
         Raises:
-            ValueError: there is no second sentence.
+            ValueError: the second sentence is missing.
         """
-        keep = real(input_ids, attention_mask)
+        keep = real_tokens(input_ids, attention_mask)
         if pair_ids is None:
             if token_type_ids is None:
-                raise ValueError("a pair model needs pair_ids, or token_type_ids that tell the second sentence from the first")
+                raise ValueError("a pair model needs pair_ids, or token_type_ids that mark the tokens of the second sentence")
             if not torch.compiler.is_compiling() and not bool((token_type_ids.bool() & keep).any(1).all()):
                 raise ValueError('a pair model needs a second text, such as {"text": "A dog runs.", "text_pair": "It moves."}')
             input_ids, keep, pair_ids, other = split(input_ids, keep, token_type_ids)
         else:
-            other = real(pair_ids, pair_mask)
-        if torch.compiler.is_exporting():  # each side for itself: no size in the graph is the larger of two
+            other = real_tokens(pair_ids, pair_mask)
+        if torch.compiler.is_exporting():  # one call per side, so that no size in the graph is a maximum of two sizes
             sides = (self.sentences(input_ids, keep).vectors, self.sentences(pair_ids, other).vectors)
-            return self.answer(self.head(*sides), labels, None, return_dict)
-        read = self._read(*stacked(input_ids, keep, pair_ids, other), labels is not None and self.config.language > 0)
-        first, second = read.vectors.chunk(2)  # [B, D] each
-        return self.answer(self.head(first, second), labels, read.language, return_dict)
+            return self.build_output(self.head(*sides), labels, None, return_dict)
+        language = labels is not None and self.config.language > 0
+        encoded = self._encode(*stack_padded(input_ids, keep, pair_ids, other), language)
+        first, second = encoded.vectors.chunk(2)  # [B, D] each
+        return self.build_output(self.head(first, second), labels, encoded.language, return_dict)
 
-    def _read(self, ids: Tensor, keep: Tensor, language: bool) -> Sentences:
-        """All sentences, first ones before second ones: the short ones apart from the long, so that little is padding."""
+    def _encode(self, ids: Tensor, keep: Tensor, language: bool) -> EncodedSentences:
+        """Encode all sentences of a batch, in two groups by length to reduce padding."""
         if torch.compiler.is_compiling():
             return self.sentences(ids, keep, language=language)
-        lost: list[Tensor] = []
+        losses: list[Tensor] = []
 
         def encode(ids: Tensor, keep: Tensor) -> Tensor:
-            read = self.sentences(ids, keep, language=language)
-            if read.language is not None:
-                lost.append(read.language)
-            return read.vectors
+            encoded = self.sentences(ids, keep, language=language)
+            if encoded.language is not None:
+                losses.append(encoded.language)
+            return encoded.vectors
 
-        return Sentences(in_groups(encode, ids, keep), torch.stack(lost).sum(0) if lost else None)
+        return EncodedSentences(encode_in_groups(encode, ids, keep), torch.stack(losses).sum(0) if losses else None)
 
 
 def split(ids: Tensor, keep: Tensor, types: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(ids, keep) of the first and of the second sentences, each at the left, from rows that hold both."""
+    """Separate rows that contain two sentences: (ids, keep) of the first and of the second, padded on the right."""
     parts: list[Tensor] = []
-    for kind in (0, 1):
-        own = keep & types.eq(kind)
-        order = torch.argsort(~own, dim=1, stable=True)[:, : max(1, int(own.sum(1).max()))]
-        parts += [ids.gather(1, order), own.gather(1, order)]
+    for token_type in (0, 1):
+        selected = keep & types.eq(token_type)
+        order = torch.argsort(~selected, dim=1, stable=True)[:, : max(1, int(selected.sum(1).max()))]
+        parts += [ids.gather(1, order), selected.gather(1, order)]
     return parts[0], parts[1], parts[2], parts[3]

@@ -1,4 +1,4 @@
-"""A pretrained model of `transformers` in the place of word vectors: its last layer gives the vector of each token.
+"""A pretrained `transformers` model instead of word vectors: its last hidden layer is the vector of each token.
 
 Letters: B batch, N tokens, E width of the model.
 """
@@ -12,31 +12,38 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
-_LANGUAGE = ("openai-gpt", "gpt2")
-_AFTER_PADDING = ("camembert", "data2vec-text", "longformer", "mpnet", "roberta", "xlm-roberta")  # count places from there
+_LANGUAGE_MODELS = ("openai-gpt", "gpt2")
+_POSITIONS_AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)  # positions start after the padding id
 
 
 class PretrainedVectors(nn.Module):
-    """Numbers of tokens [B, N] to vectors in context [B, N, E].
+    """Maps token ids [B, N] to contextual vectors [B, N, E].
 
     Args:
-        config: the configuration of the pretrained model, as plain values.
+        config: the configuration of the pretrained model, as a dict.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
-        self.model = AutoModel.from_config(plain_config(config), dtype=torch.float32)
+        self.model = AutoModel.from_config(config_from_values(config), dtype=torch.float32)
         if getattr(self.model, "pooler", None) is not None:
-            self.model.pooler = None  # a vector of the whole text, which nothing here reads
+            self.model.pooler = None  # not used here
 
     def forward(self, ids: Tensor, keep: Tensor) -> Tensor:
         out: Tensor = self.model(input_ids=ids, attention_mask=keep.long()).last_hidden_state
         return out
 
     def language_loss(self, x: Tensor, ids: Tensor, keep: Tensor) -> Tensor:
-        """The sum of the losses of predicting each token from those before it, and how many were predicted, [2].
+        """The sum of the next-token losses and the number of predicted tokens, [2].
 
-        The output layer is the token matrix itself, as in GPT and GPT-2.
+        The output layer is the input embedding matrix, as in GPT and GPT-2.
         """
         predicted = keep[:, 1:] & keep[:, :-1]  # [B, N - 1]
         scores = x[:, :-1][predicted] @ self.model.get_input_embeddings().weight.T
@@ -44,31 +51,31 @@ class PretrainedVectors(nn.Module):
         return torch.stack([loss, predicted.sum().to(loss.dtype)])
 
 
-def plain_config(values: dict[str, Any]) -> PretrainedConfig:
-    """A configuration from its plain values.
+def config_from_values(values: dict[str, Any]) -> PretrainedConfig:
+    """A `transformers` configuration from a dict.
 
     Raises:
-        ValueError: it does not say of which kind it is, or is of an unknown kind.
+        ValueError: model_type is missing or unknown.
     """
     rest = dict(values)
-    kind = rest.pop("model_type", None)
-    if not isinstance(kind, str):
+    model_type = rest.pop("model_type", None)
+    if not isinstance(model_type, str):
         raise ValueError("the configuration of the pretrained model has no model_type")
-    made: PretrainedConfig = AutoConfig.for_model(kind, **rest)
-    return made
+    config: PretrainedConfig = AutoConfig.for_model(model_type, **rest)
+    return config
 
 
-def longest_text(config: PretrainedConfig) -> int | None:
-    """How many tokens a model reads at most; None where it does not say."""
+def max_input_length(config: PretrainedConfig) -> int | None:
+    """The maximum number of input tokens of a model; None if its configuration does not specify one."""
     most = getattr(config, "max_position_embeddings", None)
     if not isinstance(most, int) or most <= 0:
         return None
-    first = (config.pad_token_id or 0) + 1 if config.model_type in _AFTER_PADDING else 0
+    first = (config.pad_token_id or 0) + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
     return most - first
 
 
-def predicts_tokens(config: PretrainedConfig) -> bool:
-    """Whether it is a language model whose output layer is known to be its token matrix and nothing else."""
+def is_language_model(config: PretrainedConfig) -> bool:
+    """Whether this is a GPT or GPT-2 language model, whose output layer is tied to the input embeddings."""
     names = config.architectures or []
     headed = any(name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in names)
-    return headed and config.model_type in _LANGUAGE and bool(getattr(config, "tie_word_embeddings", True))
+    return headed and config.model_type in _LANGUAGE_MODELS and bool(getattr(config, "tie_word_embeddings", True))

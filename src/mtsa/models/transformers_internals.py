@@ -1,4 +1,4 @@
-"""The one place that reads what `transformers` does not document; tests/models/test_transformers_internals.py watches it."""
+"""Undocumented attributes of `transformers` in use; tests/models/test_transformers_internals.py checks them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from transformers import PretrainedConfig
 
 
 def attention_implementation(config: PretrainedConfig) -> str | None:
-    """Which attention a model runs, such as "eager" or "sdpa": there is a public setter, but no public getter."""
+    """The attention implementation of a model, such as "eager" or "sdpa". There is a public setter, but no public getter."""
     name: str | None = getattr(config, "_attn_implementation", None)
     return name

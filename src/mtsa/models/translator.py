@@ -1,6 +1,6 @@
 """The translator: a pre-norm Transformer with sinusoidal positions, ReLU and shared embeddings (M2M100's architecture).
 
-In its encoder stands multi-head attention, or tensorized attention in its place; nothing else differs.
+Its encoder has multi-head attention or tensorized attention; nothing else differs.
 
 Letters: B batch, N tokens.
 """
@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from mtsa.data.batching import sorted_batches, tensors
-from mtsa.data.subwords import BEGIN_NUMBER, END_NUMBER, PAD_NUMBER
+from mtsa.data.batching import make_batch, sorted_batches
+from mtsa.data.subwords import BEGIN_ID, END_ID, PAD_ID
 from mtsa.progress import advance
 
-from .answers import Rows
-from .swap import config_class, model_class, swap_attention
+from .attention_patching import patch_attention, patched_config_class, patched_model_class
+from .batched_inference import TokenIds
 
-_PLACES, _MOST = 2048, 128  # padded tokens and sentences that are translated together
+_BATCH_TOKENS, _BATCH_SIZE = 2048, 128  # padded tokens and sentences of a batch
 IGNORED = -100
-_STEP = 16  # subwords
+_LENGTH_STEP = 16  # subwords; lengths are rounded up to a multiple of this
 
 
 def translator_config(
@@ -38,17 +38,17 @@ def translator_config(
     attention_dropout: float,
     swap: dict[str, Any] | None,
 ) -> M2M100Config:
-    """The configuration of a translator of so many subwords.
+    """The configuration of a translator.
 
     Args:
-        tokens: how many subwords, of both languages together.
-        layers: of the encoder, and of the decoder.
-        width: of every layer.
-        heads: of every attention.
-        hidden: inside the feed-forward parts.
-        dropout: of residuals, inputs, and inside the feed-forward parts.
-        attention_dropout: of attention weights.
-        swap: options of the tensorized attention in the encoder (`Swap`); None for multi-head attention.
+        tokens: size of the vocabulary, which both languages share.
+        layers: layers of the encoder, and of the decoder.
+        width: width of every layer.
+        heads: heads of every attention layer.
+        hidden: width of the feed-forward layers.
+        dropout: dropout probability on residuals and inputs, and inside the feed-forward layers.
+        attention_dropout: dropout probability on attention weights.
+        swap: options of the tensorized attention in the encoder (`PatchOptions`); None for multi-head attention.
     """
     options: dict[str, Any] = {
         "vocab_size": tokens,
@@ -64,24 +64,24 @@ def translator_config(
         "activation_dropout": dropout,
         "encoder_layerdrop": 0.0,
         "decoder_layerdrop": 0.0,
-        "pad_token_id": PAD_NUMBER,
-        "bos_token_id": BEGIN_NUMBER,
-        "eos_token_id": END_NUMBER,
-        "decoder_start_token_id": END_NUMBER,
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BEGIN_ID,
+        "eos_token_id": END_ID,
+        "decoder_start_token_id": END_ID,
         "max_position_embeddings": 512,
     }
     if swap is None:
         return M2M100Config(**options)
-    swapped: Any = config_class("m2m_100")
-    made: M2M100Config = swapped(mtsa=swap, **options)
-    return made
+    patched: Any = patched_config_class("m2m_100")
+    config: M2M100Config = patched(mtsa=swap, **options)
+    return config
 
 
 def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
-    """A translator drawn anew: Glorot maps, zero biases, shared embeddings of deviation 1 / sqrt(width)."""
+    """A translator with random weights: Glorot matrices, zero biases, shared embeddings with deviation 1 / sqrt(width)."""
     options = getattr(config, "mtsa", None)
     values = {**config.to_dict(), "activation_function": config.activation_function}
-    plain = M2M100Config(**{key: value for key, value in values.items() if key not in _OWN})
+    plain = M2M100Config(**{key: value for key, value in values.items() if key not in _NOT_PLAIN})
     model = M2M100ForConditionalGeneration(plain)
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not model.lm_head:
@@ -89,20 +89,20 @@ def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
             nn.init.zeros_(module.bias)
     nn.init.normal_(model.model.shared.weight, std=config.d_model**-0.5)
     with torch.no_grad():
-        model.model.shared.weight[PAD_NUMBER] = 0.0
-    return model if options is None else swap_attention(model, **options)
+        model.model.shared.weight[PAD_ID] = 0.0
+    return model if options is None else patch_attention(model, **options)
 
 
-_OWN = ("mtsa", "model_type", "plain_activation", "architectures", "transformers_version")
+_NOT_PLAIN = ("mtsa", "model_type", "plain_activation", "architectures", "transformers_version")
 
 
-def translator_class(*, swapped: bool) -> type[M2M100ForConditionalGeneration]:
-    """What a saved translator is loaded by."""
-    return model_class(M2M100ForConditionalGeneration) if swapped else M2M100ForConditionalGeneration
+def translator_class(*, tensorized: bool) -> type[M2M100ForConditionalGeneration]:
+    """The class that loads a saved translator."""
+    return patched_model_class(M2M100ForConditionalGeneration) if tensorized else M2M100ForConditionalGeneration
 
 
 def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy over the real tokens; the smoothed part goes to all others in equal shares."""
+    """Cross-entropy over the real tokens with label smoothing, whose mass is distributed evenly over the other tokens."""
     count = logits.shape[-1]
     total = nn.functional.cross_entropy(
         logits.flatten(0, 1),
@@ -115,56 +115,58 @@ def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def translate(model: M2M100ForConditionalGeneration, rows: Rows, *, beam: int, penalty: float) -> list[list[int]]:
-    """The translation of each sentence given as subword numbers, in order; batches of like length.
+def translate(
+    model: M2M100ForConditionalGeneration, rows: TokenIds, *, num_beams: int, length_penalty: float
+) -> list[list[int]]:
+    """Translate sentences given as token ids; the translations are in the order of the inputs.
 
-    A translation has at most twice as many subwords as the sentence, whose length is rounded up to a multiple of 16, and 10
-    more; only sentences with the same limit are translated together, so that none depends on its neighbours.
+    A translation has at most 2 n + 10 subwords, where n is the length of the sentence rounded up to a multiple of 16. Only
+    sentences with the same limit share a batch, so that no translation depends on the others.
 
     Args:
         model: the translator.
-        rows: numbers of the subwords of each.
-        beam: how many translations are followed at once; 1 is greedy.
-        penalty: exponent of the length that the score of a whole translation is divided by.
+        rows: token ids of each sentence.
+        num_beams: beams of the search; 1 is greedy search.
+        length_penalty: exponent of the length by which the score of a translation is divided.
     """
     training = model.training
     model.eval()
-    found: list[list[int]] = [[] for _ in rows]
-    for batch in _batches(rows, _PLACES // max(1, beam // 2)):
-        inputs = tensors([rows[number] for number in batch])
-        how = generation(beam, penalty, _limit(rows[batch[0]]))
-        generate: Any = getattr(model, "generate")  # noqa: B009  # typed for language models alone
-        out: Tensor = generate(**{name: value.to(model.device) for name, value in inputs.items()}, generation_config=how)
+    translations: list[list[int]] = [[] for _ in rows]
+    for batch in _batches(rows, _BATCH_TOKENS // max(1, num_beams // 2)):
+        inputs = make_batch([rows[number] for number in batch])
+        config = generation_config(num_beams, length_penalty, _max_new_tokens(rows[batch[0]]))
+        generate: Any = getattr(model, "generate")  # noqa: B009  # its type annotations cover language models only
+        out: Tensor = generate(**{name: value.to(model.device) for name, value in inputs.items()}, generation_config=config)
         for number, row in zip(batch, out.tolist(), strict=True):
-            found[number] = [token for token in row if token not in (PAD_NUMBER, END_NUMBER, BEGIN_NUMBER)]
+            translations[number] = [token for token in row if token not in (PAD_ID, END_ID, BEGIN_ID)]
         advance(len(batch))
     model.train(training)
-    return found
+    return translations
 
 
-def generation(beam: int, penalty: float, longest: int) -> GenerationConfig:
-    """How `generate` is to search: so many translations at once, at most so many subwords each."""
-    search = {"length_penalty": penalty, "early_stopping": True} if beam > 1 else {}
+def generation_config(num_beams: int, length_penalty: float, max_new_tokens: int) -> GenerationConfig:
+    """The settings of `generate`."""
+    search = {"length_penalty": length_penalty, "early_stopping": True} if num_beams > 1 else {}
     return GenerationConfig(
-        num_beams=beam,
+        num_beams=num_beams,
         do_sample=False,
         **search,
-        max_new_tokens=longest,
-        pad_token_id=PAD_NUMBER,
-        eos_token_id=END_NUMBER,
-        decoder_start_token_id=END_NUMBER,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=PAD_ID,
+        eos_token_id=END_ID,
+        decoder_start_token_id=END_ID,
     )
 
 
-def _limit(row: Sequence[int]) -> int:
-    return min(500, 2 * (_STEP * math.ceil(len(row) / _STEP)) + 10)
+def _max_new_tokens(row: Sequence[int]) -> int:
+    return min(500, 2 * (_LENGTH_STEP * math.ceil(len(row) / _LENGTH_STEP)) + 10)
 
 
-def _batches(rows: Rows, places: int) -> Iterator[list[int]]:
-    """Numbers of rows to translate together: those with the same limit, sorted by length."""
+def _batches(rows: TokenIds, tokens: int) -> Iterator[list[int]]:
+    """Batches as lists of indices: sentences with the same limit, sorted by length."""
     groups: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
-        groups.setdefault(_limit(row), []).append(number)
+        groups.setdefault(_max_new_tokens(row), []).append(number)
     for numbers in groups.values():
-        for batch in sorted_batches([len(rows[number]) for number in numbers], tokens=places, most=_MOST):
-            yield [numbers[place] for place in batch]
+        for batch in sorted_batches([len(rows[number]) for number in numbers], tokens=tokens, most=_BATCH_SIZE):
+            yield [numbers[index] for index in batch]

@@ -17,12 +17,12 @@ from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.tasks.predictor import Question
 
-from .batch_queue import FullError, Line
+from .batch_queue import BatchQueue, QueueFullError
+from .explorer_page import content_security_policy, explorer_page
 from .limits import Limits
-from .middleware import LOOPBACK, Gate
-from .page import page, policy
-from .schemas import Answers, Asked, Error, Health, LookRequest, Looks, ModelFacts, PredictRequest, what_is_wrong
-from .served_model import Served
+from .middleware import LOOPBACK, RequestMiddleware
+from .schemas import Answers, Error, Health, LookRequest, Looks, ModelFacts, PredictRequest, QuestionFields, describe_error
+from .served_model import ServedModel
 
 _log = logging.getLogger("mtsa.serve")
 
@@ -30,22 +30,22 @@ _log = logging.getLogger("mtsa.serve")
 T = TypeVar("T")
 
 
-def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> Gate:
-    """The server for some models, the first of which is asked when a request names none.
+def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> RequestMiddleware:
+    """The server of some models; the first one is the default.
 
     Args:
         models: by name.
-        limits: what is taken at most.
-        hosts: names under which it may be asked for; any when empty.
+        limits: limits of requests.
+        hosts: allowed host names; empty for any.
     """
 
     version = circumstances()["versions"]["mtsa"]
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.state.line = Line(waiting=limits.waiting, batch=limits.batch, characters=limits.characters)
+        app.state.queue = BatchQueue(waiting=limits.waiting, batch=limits.batch, characters=limits.characters)
         yield
-        await app.state.line.close()
+        await app.state.queue.close()
 
     app = FastAPI(
         title="mtsa",
@@ -56,16 +56,16 @@ def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] 
         lifespan=life,
     )
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_exception_handler(Exception, _broken)
+    app.add_exception_handler(RequestValidationError, _invalid_body)
+    app.add_exception_handler(Exception, _server_error)
     refused: dict[int | str, dict[str, Any]] = {
-        status: {"model": Error, "description": told}
-        for status, told in (
+        status: {"model": Error, "description": description}
+        for status, description in (
             (400, "a body that cannot be read, or another host name"),
             (405, "another method"),
             (408, "a body that did not arrive in time"),
             (413, "a body that is too long"),
-            (415, "a body that is no JSON"),
+            (415, "a body that is not JSON"),
             (422, "a question that cannot be answered"),
             (500, "a failure of the server"),
             (503, "too many questions are waiting"),
@@ -75,59 +75,61 @@ def build_app(models: dict[str, Served], limits: Limits, hosts: tuple[str, ...] 
 
     seen: dict[int | str, dict[str, Any]] = {status: refused[status] for status in (400, 413, 500)}
 
-    def chosen(name: str | None, questions: Sequence[Asked]) -> tuple[Served, list[Question]]:
+    def chosen(name: str | None, questions: Sequence[QuestionFields]) -> tuple[ServedModel, list[Question]]:
         model = next(iter(models.values())) if name is None else models.get(name)
         if model is None:
             raise HTTPException(422, f'there is no model "{(name or "")[:60]}"; there is {", ".join(models)}')
-        asked = [Question(one.text, one.pair, one.predicate) for one in questions]
-        for place, question in enumerate(asked):
+        parsed = [Question(one.text, one.pair, one.predicate) for one in questions]
+        for place, question in enumerate(parsed):
             try:
                 model.check(question)
             except InputError as error:
-                raise HTTPException(422, str(error) if len(asked) == 1 else f"question {place + 1}: {error}") from None
-        return model, asked
+                raise HTTPException(422, str(error) if len(parsed) == 1 else f"question {place + 1}: {error}") from None
+        return model, parsed
 
     @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
     async def explorer() -> HTMLResponse:
-        return HTMLResponse(page(), headers={"content-security-policy": policy()})
+        return HTMLResponse(explorer_page(), headers={"content-security-policy": content_security_policy()})
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", operation_id="health", responses=seen)
     async def health() -> Health:
-        """Whether the server is there and answers, and what it serves."""
-        if not app.state.line.alive:
-            raise HTTPException(500, "nobody answers questions any more; start the server again")
+        """Status of the server, and its models."""
+        if not app.state.queue.alive:
+            raise HTTPException(500, "the prediction worker has stopped; restart the server")
         return Health(status="ok", version=version, models=list(models))
 
     @app.get("/api/models", operation_id="models", responses=seen)
     async def list_models() -> list[ModelFacts]:
-        """The models that can be asked."""
+        """The served models."""
         return [ModelFacts(**model.facts()) for model in models.values()]
 
     @app.post("/api/predict", operation_id="predict", responses=refused, response_model=Answers)
     async def predict(body: PredictRequest, request: Request) -> JSONResponse:
-        """Answers to questions, in order. Requests that come at the same time are answered together."""
+        """Predictions for questions, in order. Concurrent requests are batched."""
         model, asked = chosen(body.model, body.questions)
-        found = await _while_there(request, app.state.line.ask(model, asked, limits.seconds))
+        found = await _until_disconnect(request, app.state.queue.ask(model, asked, limits.seconds))
         return JSONResponse({"model": model.name, "answers": found})
 
     @app.post("/api/look", operation_id="look", responses=refused, response_model=Looks)
     async def look(body: LookRequest, request: Request) -> Response:
-        """The weights of every head and every feature while the model reads a text."""
+        """The attention weights of every head and feature for a text."""
         model, (asked,) = chosen(body.model, [body.question])
-        found = await _while_there(request, app.state.line.do(lambda: model.look(asked, limits.looked), limits.seconds))
+        found = await _until_disconnect(
+            request, app.state.queue.do(lambda: model.look(asked, limits.explained_words), limits.seconds)
+        )
         return Response(found, media_type="application/json")
 
-    app.add_exception_handler(InputError, _refused)
-    app.add_exception_handler(FullError, _full)
-    app.add_exception_handler(TimeoutError, _late)
-    return Gate(app, limits=limits, hosts=hosts)
+    app.add_exception_handler(InputError, _invalid_input)
+    app.add_exception_handler(QueueFullError, _queue_full)
+    app.add_exception_handler(TimeoutError, _timed_out)
+    return RequestMiddleware(app, limits=limits, hosts=hosts)
 
 
-async def _while_there(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """An answer for as long as the client waits for it; work for one that has gone is given up."""
+async def _until_disconnect(request: Request, answer: Coroutine[Any, Any, T]) -> T:
+    """Await a response; cancel the work if the client disconnects."""
     work = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(request.receive())  # the body was read: what comes next is the end of the connection
+    gone = asyncio.ensure_future(request.receive())  # the body was read, so the next message is the disconnect
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -138,38 +140,38 @@ async def _while_there(request: Request, answer: Coroutine[Any, Any, T]) -> T:
         gone.cancel()
 
 
-def _answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _error_response(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": " ".join(sentence.split())}, status, headers)
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    told = {
+    messages = {
         400: "the body cannot be read as JSON",
         404: "there is nothing here; the page is at /, the description of the API at /openapi.json",
-        405: f"{request.method} is not for this path; /openapi.json says what is",
+        405: f"{request.method} is not supported by this path; see /openapi.json",
     }
-    sentence = str(error.detail) if error.status_code == 422 else told.get(error.status_code, str(error.detail))
-    return _answer(error.status_code, sentence, dict(error.headers or {}))
+    sentence = str(error.detail) if error.status_code == 422 else messages.get(error.status_code, str(error.detail))
+    return _error_response(error.status_code, sentence, dict(error.headers or {}))
 
 
-async def _not_valid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid_body(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return _answer(422, what_is_wrong(error.errors()[0]))
+    return _error_response(422, describe_error(error.errors()[0]))
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
-    return _answer(422, str(error))
+async def _invalid_input(request: Request, error: Exception) -> JSONResponse:
+    return _error_response(422, str(error))
 
 
-async def _full(request: Request, error: Exception) -> JSONResponse:
-    return _answer(503, "too many questions are waiting; ask again in a few seconds", {"retry-after": "5"})
+async def _queue_full(request: Request, error: Exception) -> JSONResponse:
+    return _error_response(503, "too many questions are waiting; try again in a few seconds", {"retry-after": "5"})
 
 
-async def _late(request: Request, error: Exception) -> JSONResponse:
-    return _answer(504, "the answer took too long; ask for fewer or shorter texts at a time")
+async def _timed_out(request: Request, error: Exception) -> JSONResponse:
+    return _error_response(504, "the prediction took too long; send fewer or shorter texts per request")
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
+async def _server_error(request: Request, error: Exception) -> JSONResponse:
     _log.error("a request failed", exc_info=error)
-    return _answer(500, "the server failed at this request; its log says how")
+    return _error_response(500, "internal error; see the log of the server")

@@ -1,7 +1,7 @@
-"""The queue before the models: whatever is waiting when the model is free is answered together, in small pieces.
+"""The request queue: questions that wait for a model are predicted together, in small batches.
 
-One thread does all the work of the models, so that no two requests ever touch one at the same time. Models take turns, and a
-piece is never long, so that nobody waits for a large request of somebody else, and what is no longer awaited is not worked on.
+One thread runs all models, so that no two requests use a model at the same time. Models take turns and batches are small, so
+that large requests do not delay others; requests that are no longer awaited are dropped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Protocol
 _log = logging.getLogger("mtsa.serve")
 
 
-class FullError(Exception):
-    """There is no room in the queue."""
+class QueueFullError(Exception):
+    """The queue is full."""
 
 
-class Answering(Protocol):
-    """A model: answers to questions, in order, and how long a question is."""
+class BatchModel(Protocol):
+    """A model: predicts answers to questions, in order; `size` is the length of a question."""
 
     def answers(self, questions: Sequence[Any]) -> list[Any]: ...
 
@@ -30,29 +30,29 @@ class Answering(Protocol):
 
 
 class _Request:
-    """What one caller waits for: answers that come in one by one."""
+    """The answers of one request, which arrive one by one."""
 
     def __init__(self, count: int) -> None:
         self.answers: list[Any] = [None] * count
         self.left = count
-        self.whole: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def put(self, place: int, answer: Any, error: Exception | None) -> None:
-        """One answer, or what went wrong with it, which ends the request."""
-        if self.whole.done():  # given up
+        """Store one answer, or an error, which ends the request."""
+        if self.result.done():  # cancelled
             return
         if error is not None:
-            self.whole.set_exception(error)
+            self.result.set_exception(error)
             return
         self.answers[place] = answer
         self.left -= 1
         if not self.left:
-            self.whole.set_result(self.answers)
+            self.result.set_result(self.answers)
 
 
 @dataclass(frozen=True)
 class _Item:
-    """One question, or one piece of other work, of a request."""
+    """One question, or one other task, of a request."""
 
     request: _Request
     place: int
@@ -60,25 +60,25 @@ class _Item:
     work: Callable[[], Any] | None = None
 
 
-class Line:
-    """A queue with one worker; made inside a running event loop.
+class BatchQueue:
+    """A queue with one worker; must be created in a running event loop.
 
     Args:
-        waiting: questions that may wait.
-        batch: questions that are answered together.
-        characters: of those questions; one that is longer is answered alone.
+        waiting: maximum number of waiting questions.
+        batch: maximum number of questions in a batch.
+        characters: maximum number of characters in a batch; a longer question is a batch of its own.
     """
 
     def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
         self._most, self._batch, self._characters = waiting, batch, characters
-        self._lanes: dict[int, tuple[Answering | None, deque[_Item]]] = {}  # of each model, in the order of their turns
+        self._lanes: dict[int, tuple[BatchModel | None, deque[_Item]]] = {}  # of each model, in the order of their turns
         self._there = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._closed = False
         self._worker = asyncio.create_task(self._work())
 
-    async def ask(self, model: Answering, questions: Sequence[Any], seconds: float) -> list[Any]:
-        """Answers to questions, after at most so many seconds.
+    async def ask(self, model: BatchModel, questions: Sequence[Any], seconds: float) -> list[Any]:
+        """Answers to questions, within so many seconds.
 
         Raises:
             FullError: too many are waiting.
@@ -88,28 +88,28 @@ class Line:
         return await self._wait(model, [_Item(request, place, question) for place, question in enumerate(questions)], seconds)
 
     async def do(self, work: Callable[[], Any], seconds: float) -> Any:
-        """The result of other work with a model, done in turn, by itself."""
+        """The result of another task with a model, run in turn."""
         return (await self._wait(None, [_Item(_Request(1), 0, work=work)], seconds))[0]
 
     @property
     def alive(self) -> bool:
-        """Whether there is still somebody who works."""
+        """Whether the worker is running."""
         return not self._worker.done()
 
     async def close(self) -> None:
-        """Answer what is waiting, then stop; later requests are refused."""
+        """Answer the waiting questions, then stop; later requests are refused."""
         self._closed = True
         self._there.set()
         await self._worker
         self._thread.shutdown()
 
-    async def _wait(self, model: Answering | None, items: list[_Item], seconds: float) -> list[Any]:
+    async def _wait(self, model: BatchModel | None, items: list[_Item], seconds: float) -> list[Any]:
         waiting = sum(len(lane) for _, lane in self._lanes.values())
         if self._closed or waiting + len(items) > self._most:
-            raise FullError
+            raise QueueFullError
         self._lanes.setdefault(id(model), (model, deque()))[1].extend(items)
         self._there.set()
-        return await asyncio.wait_for(items[0].request.whole, seconds)  # given up when time is up, or when it is cancelled
+        return await asyncio.wait_for(items[0].request.result, seconds)  # cancelled when time is up, or when it is cancelled
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class Line:
             model, items = self._next()
             if items:
                 for item, (answer, error) in zip(
-                    items, await loop.run_in_executor(self._thread, _done, model, items), strict=True
+                    items, await loop.run_in_executor(self._thread, _run_items, model, items), strict=True
                 ):
                     item.request.put(item.place, answer, error)
             elif self._closed:
@@ -126,14 +126,14 @@ class Line:
             else:
                 self._there.clear()
 
-    def _next(self) -> tuple[Answering | None, list[_Item]]:
-        """The model whose turn it is, and what it is asked next; its next turn comes after the others'."""
+    def _next(self) -> tuple[BatchModel | None, list[_Item]]:
+        """The model whose turn it is, and its next batch."""
         for key in list(self._lanes):
             model, lane = self._lanes.pop(key)
             taken: list[_Item] = []
             size = 0
             while lane and len(taken) < (1 if model is None else self._batch):
-                if lane[0].request.whole.done():  # given up
+                if lane[0].request.result.done():  # cancelled
                     lane.popleft()
                     continue
                 size += 0 if model is None else model.size(lane[0].question)
@@ -147,26 +147,26 @@ class Line:
         return None, []
 
 
-def _done(model: Answering | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
-    """Answers, or what went wrong; when some questions fail together, each is asked alone, so that one harms no other."""
+def _run_items(model: BatchModel | None, items: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
+    """Answers or errors; if a batch fails, each question is predicted separately, so that one does not affect the others."""
     if model is not None and len(items) > 1:
         try:
             answers = model.answers([item.question for item in items])
             if len(answers) == len(items):
                 return [(answer, None) for answer in answers]
         except Exception:
-            _log.warning("%d questions failed together; each is asked alone", len(items), exc_info=True)
-    return [_alone(model, item) for item in items]
+            _log.warning("%d questions failed together; each is retried separately", len(items), exc_info=True)
+    return [_run_item(model, item) for item in items]
 
 
-def _alone(model: Answering | None, item: _Item) -> tuple[Any, Exception | None]:
+def _run_item(model: BatchModel | None, item: _Item) -> tuple[Any, Exception | None]:
     try:
         if item.work is not None:
             return item.work(), None
         assert model is not None
         (answer,) = model.answers([item.question])
         return answer, None
-    except StopIteration:  # which no future may hold
+    except StopIteration:  # which futures do not support
         return None, RuntimeError("a model ended early")
     except Exception as error:
         return None, error

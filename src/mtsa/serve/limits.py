@@ -1,4 +1,4 @@
-"""What the server takes at most."""
+"""Limits of requests to the server."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ CHARACTERS = 10_000  # of a text
 
 @dataclass(frozen=True)
 class Limits:
-    """A request that exceeds one of these is refused with a sentence."""
+    """A request that exceeds one of these is refused with a message."""
 
     body: int = 1_000_000  # bytes of a request
-    looked: int = 128  # words of a text whose weights are asked for: they grow with the square
+    explained_words: int = 128  # words of a text in /api/look; weights grow with the square
     waiting: int = 2_048  # questions in the queue
-    batch: int = 64  # questions that are answered together
-    characters: int = 8_000  # of those questions
-    seconds: float = 30.0  # until a request is given up
+    batch: int = 64  # questions of a batch
+    characters: int = 8_000  # of a batch
+    seconds: float = 30.0  # timeout of a request

@@ -1,6 +1,6 @@
-"""What every request passes first: the name it asks for, its kind, its size, and the time it takes to arrive.
+"""Checks of every request: host name, content type, size, and time to arrive.
 
-The body is read here, whole and bounded, so that nothing behind has to think of it.
+The body is read here completely, up to a limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .limits import Limits
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_PATIENCE = 16  # times the longest body: what is read of one that is too long
+_OVERREAD = 16  # times the longest body: what is read of one that is too long
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -23,14 +23,14 @@ _HEADERS = [
 ]
 
 
-class Gate:
+class RequestMiddleware:
     """The outermost layer of the server.
 
     Args:
-        app: what stands behind it.
+        app: the application.
         limits: of size and time.
-        hosts: names under which the server may be asked for; any when empty. A page elsewhere that had its own name point to
-            this machine could otherwise read what is served here.
+        hosts: allowed host names; empty for any. They protect against DNS rebinding, by which another web page could
+            read from this server.
     """
 
     def __init__(self, app: ASGIApp, *, limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> None:
@@ -41,18 +41,16 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
-            await refuse(
-                send, 400, f"this server is asked for as {' or '.join(dict.fromkeys(self.hosts))}, not by another name"
-            )
+        if self.hosts and _host_name(headers.get(b"host", "")) not in self.hosts:
+            await refuse(send, 400, f"the host name must be {' or '.join(dict.fromkeys(self.hosts))}")
             return
         called = scope["method"] == "POST" and scope["path"].startswith("/api/")
         if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":
             await refuse(send, 415, "the body must be JSON; send the header content-type: application/json")
             return
-        too_long = f"the body must have at most {self.limits.body:,} bytes; ask in several requests"
+        too_long = f"the body must have at most {self.limits.body:,} bytes; split it into several requests"
         declared = headers.get(b"content-length", "0")
-        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _PATIENCE * self.limits.body:
+        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _OVERREAD * self.limits.body:
             await refuse(send, 413, too_long)
             return
         try:
@@ -82,10 +80,10 @@ class Gate:
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
-    """Answer with one sentence."""
+    """Send an error message."""
     content = json.dumps({"error": sentence}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), *_HEADERS]
-    headers.append((b"connection", b"close"))  # what is left of the body is not read
+    headers.append((b"connection", b"close"))  # the rest of the body is not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
@@ -93,7 +91,7 @@ async def refuse(send: Send, status: int, sentence: str) -> None:
 async def _body(receive: Receive, most: int) -> bytes | None:
     """The whole body; None when it is too long.
 
-    Of one that is too long, more is read, and thrown away: many clients look for an answer only when all is sent.
+    A body that is too long is read further and discarded, because many clients read the response only after sending all.
     """
     pieces: list[bytes] = []
     size = 0
@@ -105,13 +103,13 @@ async def _body(receive: Receive, most: int) -> bytes | None:
         size += len(piece)
         if size <= most:
             pieces.append(piece)
-        if size > _PATIENCE * most:
+        if size > _OVERREAD * most:
             return None
         if not message.get("more_body", False):
             return b"".join(pieces) if size <= most else None
 
 
-def _name(host: str) -> str:
-    """The name in a Host header, without the port; nothing when it is no such header."""
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port; empty if the header is invalid."""
     found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
     return (found[1] or found[2]) if found else ""

@@ -1,4 +1,4 @@
-"""What goes into the API and what comes out of it."""
+"""Requests and responses of the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Asked(_Strict):
+class QuestionFields(_Strict):
     """A question: a text; of models of pairs, the second one too; of semantic roles, a predicate if one is wanted."""
 
     text: str = Field(max_length=CHARACTERS)
@@ -22,7 +22,7 @@ class Asked(_Strict):
         None,
         ge=0,
         le=CHARACTERS,
-        description="place of the word that is asked about, from 0; without it predict takes all it finds, look the first",
+        description="index of the predicate, from 0; without it, predict uses all predicates it finds, look the first",
     )
 
 
@@ -33,14 +33,14 @@ class PredictRequest(_Strict):
     """Questions to a model."""
 
     model: _ModelName = None
-    questions: list[Asked] = Field(min_length=1, max_length=QUESTIONS)
+    questions: list[QuestionFields] = Field(min_length=1, max_length=QUESTIONS)
 
 
 class LookRequest(_Strict):
     """A question to a model, whose weights are wanted."""
 
     model: _ModelName = None
-    question: Asked
+    question: QuestionFields
 
 
 class Error(BaseModel):
@@ -140,32 +140,32 @@ class Looks(BaseModel):
 
 
 class Health(BaseModel):
-    """The server is there."""
+    """Status of the server."""
 
     status: str
     version: str
     models: list[str]
 
 
-def what_is_wrong(error: dict[str, Any]) -> str:
-    """One sentence for the first thing that is wrong with a body."""
+def describe_error(error: dict[str, Any]) -> str:
+    """The message for a validation error of a body."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "json_invalid":
-        return f"the body is no JSON: {str(context.get('error', error['msg']))[:100]}"
+        return f"the body is not valid JSON: {str(context.get('error', error['msg']))[:100]}"
     path = list(error["loc"][1:])
     place = "the body"
     if path:
         number = f"question {path[1] + 1}: " if len(path) > 1 and path[0] == "questions" and isinstance(path[1], int) else ""
         place = f'{number}"{str(path[-1])[:60]}"' if not number or len(path) > 2 else number.removesuffix(": ")
-    an_object = 'must be an object, such as {"text": "..."}' if path else "must be an object; /openapi.json says of what form"
-    told = {
+    an_object = 'must be an object, such as {"text": "..."}' if path else "must be an object; see /openapi.json"
+    messages = {
         "missing": "is missing",
-        "extra_forbidden": "is unknown; /openapi.json says what there is",
+        "extra_forbidden": "is unknown; see /openapi.json",
         "string_type": "must be a text",
-        "string_unicode": "must be a text of whole characters",
+        "string_unicode": "must be a text without lone surrogates",
         "string_too_long": f"has more than {context.get('max_length', 0):,} characters",
-        "too_short": f"must hold at least {context.get('min_length')}",
-        "too_long": f"holds more than {context.get('max_length')}; ask in several requests",
+        "too_short": f"must contain at least {context.get('min_length')}",
+        "too_long": f"contains more than {context.get('max_length')}; split it into several requests",
         "int_type": "must be a whole number",
         "list_type": "must be a list",
         "greater_than_equal": f"must be at least {context.get('ge')}",
@@ -173,4 +173,4 @@ def what_is_wrong(error: dict[str, Any]) -> str:
         "model_attributes_type": an_object,
         "model_type": an_object,
     }
-    return f"{place} {told.get(kind, 'is not as it should be: ' + error['msg'][:100])}"
+    return f"{place} {messages.get(kind, 'is invalid: ' + error['msg'][:100])}"

@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
+from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.auto import open_predictor
-from mtsa.inference.weights import as_json
 from mtsa.tasks.predictor import Predictor, Question
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has
 
 
-class Served:
+class ServedModel:
     """An opened run under a name."""
 
     def __init__(self, name: str, predictor: Predictor) -> None:
         self.name, self.predictor = name, predictor
 
     def facts(self) -> dict[str, Any]:
-        """What a page or a client should know."""
+        """Task, encoder and labels of the model."""
         return {"name": self.name, **self.predictor.facts()}
 
     def check(self, question: Question) -> None:
-        """Refuse what this model cannot be asked.
+        """Check a question.
 
         Raises:
             InputError: a field that is missing, or one that the model does not read.
@@ -41,7 +41,7 @@ class Served:
         return self.predictor.answer(questions)
 
     def size(self, question: Question) -> int:
-        """How long a question is, in characters."""
+        """The length of a question in characters."""
         return len(question.text) + len(question.pair or "")
 
     def look(self, question: Question, most: int) -> bytes:
@@ -55,22 +55,22 @@ class Served:
             if count > most:
                 raise InputError(f"the text has {count} words; weights are shown for texts of at most {most}")
         found = self.predictor.explain(question)
-        sent = {"model": self.name, "sentences": [as_json(one, features=True, digits=_DIGITS) for one in found]}
+        sent = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in found]}
         return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
 
 
-def open_models(folders: Sequence[Path]) -> dict[str, Served]:
-    """Run folders by name: the last part of the path, with a number where two are the same.
+def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
+    """Open run directories by name: the last part of the path, with a number if two are equal.
 
     Raises:
-        InputError: a folder that holds no finished run.
+        InputError: not the directory of a finished run.
     """
-    found: dict[str, Served] = {}
+    found: dict[str, ServedModel] = {}
     for folder in folders:
         base = name = folder.resolve().name or "model"
         number = 1
         while name in found:
             number += 1
             name = f"{base}-{number}"
-        found[name] = Served(name, open_predictor(folder))
+        found[name] = ServedModel(name, open_predictor(folder))
     return found

@@ -1,4 +1,4 @@
-"""Run the server until it is told to stop."""
+"""Run the server until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mtsa.errors import InputError
 from .app import build_app
 from .limits import Limits
 from .middleware import LOOPBACK
-from .served_model import Served
+from .served_model import ServedModel
 
 _log = logging.getLogger(__name__)
 
 
-def serve(models: dict[str, Served], host: str, port: int, limits: Limits | None = None) -> None:
+def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits | None = None) -> None:
     """Serve models; returns after SIGINT or SIGTERM, when the requests under way have been answered.
 
     Args:
         models: by name, at least one.
         host: the address to bind to.
         port: 0 for a free one.
-        limits: what is taken at most.
+        limits: limits of requests.
 
     Raises:
-        InputError: an address or port that cannot be had.
+        InputError: the address or port cannot be used.
     """
     limits = limits or Limits()
     local = is_loopback(host)
@@ -62,7 +62,7 @@ def serve(models: dict[str, Served], host: str, port: int, limits: Limits | None
 
 
 class _Server(uvicorn.Server):
-    """Told to stop twice, it stops at once."""
+    """Stops at once at the second signal."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
@@ -71,7 +71,7 @@ class _Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

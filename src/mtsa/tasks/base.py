@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mtsa.data.in_memory import as_file, rows_of
 from mtsa.errors import InputError
-from mtsa.names import counted
+from mtsa.messages import counted
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
     from mtsa.data.examples import Layout
-    from mtsa.data.findings import Report
-    from mtsa.training.folder import Run
-    from mtsa.training.inputs import Inputs
+    from mtsa.data.validation_report import ValidationReport
+    from mtsa.training.model_inputs import Inputs
     from mtsa.training.recipe import Recipe
+    from mtsa.training.run_directory import Run
     from mtsa.training.split import Split
 
     from .encoded import EncodedData
@@ -131,7 +131,7 @@ class Task(ABC):
         """The examples of a shard."""
 
     @abstractmethod
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+    def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
         """Describe a data file and find its errors (`mtsa data check`)."""
 
     # Encoding and model
@@ -154,7 +154,7 @@ class Task(ABC):
         Raises:
             InputError: a vector file or pretrained model that cannot be used.
         """
-        from mtsa.training.inputs import make_inputs
+        from mtsa.training.model_inputs import make_inputs
 
         return make_inputs(recipe, split.texts(), spaced=self.spaced_words, paired=self.paired)
 

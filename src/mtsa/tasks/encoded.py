@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from mtsa.data.batching import shuffled_batches
-from mtsa.metrics.base import PartScore
+from mtsa.metrics.protocol import PartScore
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data.in_memory import has_columns, is_in_memory, rows_of
 from mtsa.errors import InputError
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 from .registry import get_task
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from mtsa.data.examples import Layout
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import ExportSpec
-    from mtsa.metrics.base import PartScore
-    from mtsa.training.folder import Run
+    from mtsa.inference.graph_export import ExportSpec
+    from mtsa.metrics.protocol import PartScore
+    from mtsa.training.run_directory import Run
 
     from .encoded import EncodedData
 

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from mtsa.errors import InputError
-from mtsa.names import nearest
+from mtsa.messages import nearest
 
 if TYPE_CHECKING:
     from .base import Task

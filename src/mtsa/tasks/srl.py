@@ -12,8 +12,8 @@ from torch import Tensor
 from mtsa.data.bio import tag_names
 from mtsa.data.check_tags import check_roles
 from mtsa.data.examples import Layout
-from mtsa.data.findings import Report
-from mtsa.data.role_files import as_json, read_roles, stream_roles, words_beside
+from mtsa.data.srl_formats import read_roles, sentence_to_json, stream_roles, words_path
+from mtsa.data.validation_report import ValidationReport
 from mtsa.errors import InputError
 from mtsa.models.tagger import IGNORED
 from mtsa.training.recipe import Recipe
@@ -25,7 +25,7 @@ from .tag_data import PredicateRow, RoleData
 from .tagging import WordTask, encode_words
 
 if TYPE_CHECKING:
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 
@@ -42,21 +42,21 @@ class SemanticRoles(WordTask):
         super().check_settings(recipe, source)
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
-        words = words_beside(path, layout.format)
+        words = words_path(path, layout.format)
         return list(read_roles(path, words=words, format=layout.format, encoding=layout.encoding)), []
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         path, layout = Path(recipe.data.train), recipe.layout
-        words = words_beside(path, layout.format)
+        words = words_path(path, layout.format)
         return stream_roles(path, words=words, format=layout.format, encoding=layout.encoding)
 
     def to_json(self, example: Any) -> dict[str, Any]:
-        return as_json(example)
+        return sentence_to_json(example)
 
     def read_shard(self, path: Path) -> list[Any]:
         return read_roles(path, format="jsonl")
 
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+    def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
         return check_roles(files[0], layout)
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:

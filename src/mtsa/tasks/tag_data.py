@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtsa.data.batching import tensors
+from mtsa.data.batching import make_batch
 from mtsa.data.bio import to_spans, to_tags
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.tagged import TaggedSentence
-from mtsa.metrics.base import PartScore
 from mtsa.metrics.counts import Counts
+from mtsa.metrics.protocol import PartScore
+from mtsa.metrics.semantic_roles import RoleScore
 from mtsa.metrics.spans import score_tags
-from mtsa.metrics.srl import RoleScore
-from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.models.tag_inference import find_predicates, predicate_flags, predict_tags
 from mtsa.models.tagger import IGNORED
 
 from .encoded import EncodedData
@@ -32,13 +32,13 @@ class TaggedData(EncodedData):
     names: list[str]  # of the tags that the model knows
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        batch = tensors([self.rows[index] for index in indices])
+        batch = make_batch([self.rows[index] for index in indices])
         tags = [self.sentences[index].tags for index in indices]
         return {**batch, "labels": tag_labels(tags, self.names, batch["input_ids"])}
 
     def predict(self, model: Any) -> list[list[str]]:
         """The tags of each sentence."""
-        return [[self.names[tag] for tag in row] for row in tag_rows(model, self.rows)]
+        return [[self.names[tag] for tag in row] for row in predict_tags(model, self.rows)]
 
     def score(self, predictions: list[list[str]], indices: Sequence[int] | None = None) -> PartScore:
         chosen = range(len(self)) if indices is None else indices
@@ -80,7 +80,7 @@ class RoleData(EncodedData):
     names: list[str]  # of the tags that the model knows
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        batch = tensors([self.rows[index] for index in indices])
+        batch = make_batch([self.rows[index] for index in indices])
         asked = [self.questions[index] for index in indices]
         tags = [None if one.frame is None else to_tags(one.frame.spans, len(one.sentence.words)) for one in asked]
         marks = torch.full_like(batch["input_ids"], IGNORED)
@@ -90,7 +90,9 @@ class RoleData(EncodedData):
                 marks[number, [place for place in one.predicates if place < len(self.rows[indices[number]])]] = 1
         return {
             **batch,
-            "predicates": flags([None if one.frame is None else one.frame.predicate for one in asked], batch["input_ids"]),
+            "predicates": predicate_flags(
+                [None if one.frame is None else one.frame.predicate for one in asked], batch["input_ids"]
+            ),
             "labels": tag_labels(tags, self.names, batch["input_ids"]),
             "found": marks,
         }
@@ -99,7 +101,7 @@ class RoleData(EncodedData):
         indices = [index for index, one in enumerate(self.questions) if one.frame is not None]
         frames: list[Frame | None] = [None] * len(self)
         wanted = [one.frame.predicate for one in self.questions if one.frame is not None]
-        tags = tag_rows(model, [self.rows[index] for index in indices], wanted)
+        tags = predict_tags(model, [self.rows[index] for index in indices], wanted)
         for index, row in zip(indices, tags, strict=True):
             frame = self.questions[index].frame
             assert frame is not None

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from mtsa.data.bio import is_bio, to_spans
 from mtsa.data.frames import RoleSentence
 from mtsa.data.props import props_lines
-from mtsa.data.role_files import as_json
+from mtsa.data.srl_formats import sentence_to_json
 from mtsa.data.tagged import TaggedSentence
 from mtsa.errors import InputError
 from mtsa.files import replacing
@@ -42,11 +42,11 @@ def role_writer(out: Path | None) -> Iterator[Write]:
         InputError: a file whose ending is not supported.
     """
     if out is None:
-        yield _print_roles if sys.stdout.isatty() else _json_writer(sys.stdout, as_json)
+        yield _print_roles if sys.stdout.isatty() else _json_writer(sys.stdout, sentence_to_json)
         return
     with _opened(out, (".jsonl", ".props")) as file:
         if out.suffix.lower() == ".jsonl":
-            yield _json_writer(file, as_json)
+            yield _json_writer(file, sentence_to_json)
             return
         with replacing(out.with_suffix(".words")) as beside, beside.open("w", encoding="utf-8") as words:
             yield _props_writer(file, words)

@@ -18,11 +18,11 @@ from mtsa.data import tokenization
 from mtsa.data.bio import to_spans
 from mtsa.data.examples import Layout
 from mtsa.data.frames import Frame, RoleSentence
-from mtsa.data.role_files import as_json, own_lemma
-from mtsa.data.sentences import Sentence, read_asked, read_sentences
+from mtsa.data.srl_formats import default_lemma, sentence_to_json
 from mtsa.data.tagged import TaggedSentence
+from mtsa.data.tagger_inputs import Sentence, read_sentences, read_with_predicates
 from mtsa.errors import InputError
-from mtsa.models.tag_answers import find_predicates, flags, tag_rows
+from mtsa.models.tag_inference import find_predicates, predicate_flags, predict_tags
 from mtsa.progress import advance
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
@@ -32,7 +32,7 @@ from .tag_output import role_writer, tag_writer, tags_json
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import ExportSpec
+    from mtsa.inference.graph_export import ExportSpec
 
 SentenceInput = str | Sequence[str]
 """A sentence: a text, or its words."""
@@ -113,15 +113,15 @@ class WordPredictor(Predictor):
         return len(self.words(text))
 
     def _encoded(self, text: str) -> tuple[tuple[str, ...], Tensor]:
-        from mtsa.inference.attention_maps import no_words
+        from mtsa.inference.attention_maps import empty_text_error
 
         words = self.words(text)
         if not words:
-            raise no_words()
-        return words, torch.tensor(tokenization.word_numbers(self.tokenizer, [words]))
+            raise empty_text_error()
+        return words, torch.tensor(tokenization.encode_word_lists(self.tokenizer, [words]))
 
     def export_spec(self) -> ExportSpec:
-        from mtsa.inference.export import ExportSpec
+        from mtsa.inference.graph_export import ExportSpec
 
         inputs = ("input_ids", "attention_mask", *(("predicates",) if self.with_roles else ()))
         first, after = self.model.decoder.allowed()
@@ -134,8 +134,8 @@ class TagPredictor(WordPredictor):
     """A tagger: `predict(sentences)` returns each sentence with its tags."""
 
     def _predict(self, chunk: list[Sentence]) -> Iterator[TaggedSentence]:
-        rows = tokenization.word_numbers(self.tokenizer, [sentence.words for sentence in chunk])
-        for sentence, row in zip(chunk, tag_rows(self.model, rows), strict=True):
+        rows = tokenization.encode_word_lists(self.tokenizer, [sentence.words for sentence in chunk])
+        for sentence, row in zip(chunk, predict_tags(self.model, rows), strict=True):
             yield TaggedSentence(sentence.words, tuple(self.labels[tag] for tag in row), sentence.line)
 
     def check_labels(self, name: str, examples: Sequence[Any]) -> None:
@@ -175,9 +175,11 @@ class RolePredictor(WordPredictor):
 
     def _predict(self, chunk: list[Sentence]) -> Iterator[RoleSentence]:
         """Every (sentence, predicate) is a row; rows of similar length are predicted together."""
-        rows = tokenization.word_numbers(self.tokenizer, [sentence.words for sentence in chunk])
+        rows = tokenization.encode_word_lists(self.tokenizer, [sentence.words for sentence in chunk])
         wanted = self._predicates(chunk, rows)
-        answers = tag_rows(self.model, [rows[one.sentence] for one in wanted], [one.position for one in wanted], count=False)
+        answers = predict_tags(
+            self.model, [rows[one.sentence] for one in wanted], [one.position for one in wanted], count=False
+        )
         frames: list[list[Frame]] = [[] for _ in chunk]
         for one, row in zip(wanted, answers, strict=True):
             spans = tuple(to_spans([self.labels[tag] for tag in row]))
@@ -192,7 +194,7 @@ class RolePredictor(WordPredictor):
         predicates = []
         for index, sentence in enumerate(chunk):
             given = sentence.predicates
-            pairs = given if given is not None else [(at, own_lemma(sentence.words[at])) for at in found[index]]
+            pairs = given if given is not None else [(at, default_lemma(sentence.words[at])) for at in found[index]]
             predicates += [_Predicate(index, at, lemma) for at, lemma in pairs]
         return predicates
 
@@ -209,7 +211,7 @@ class RolePredictor(WordPredictor):
             if predicates != "given":
                 raise InputError('--predicates names words of a text; with a file, write "given" for those in it')
             path, _ = self.source(source)
-            return read_asked(path, options.get("format") or "auto", options.get("encoding") or "auto")
+            return read_with_predicates(path, options.get("format") or "auto", options.get("encoding") or "auto")
         check_not_file(source)
         words = self.words(source)
         return [Sentence(words, tuple(sorted({_position(word.strip(), words) for word in predicates.split(",")})), 1)]
@@ -228,7 +230,7 @@ class RolePredictor(WordPredictor):
         words = self.words(question.text)
         if question.predicate is None:
             return Sentence(words)
-        return Sentence(words, ((question.predicate, own_lemma(words[question.predicate])),))
+        return Sentence(words, ((question.predicate, default_lemma(words[question.predicate])),))
 
     def explain(self, question: Question) -> list[AttentionMaps]:
         from mtsa.inference.attention_maps import record_attention
@@ -238,7 +240,7 @@ class RolePredictor(WordPredictor):
         (answer,) = self.stream([self._asked(question)])
         frame = answer.frames[0] if answer.frames else None
         position = None if frame is None else frame.predicate
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "predicates": flags([position], ids)}
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "predicates": predicate_flags([position], ids)}
         shown = "no predicate"
         if frame is not None:
             shown = f"{words[frame.predicate]}: {', '.join(span.label for span in frame.spans)}"
@@ -246,15 +248,15 @@ class RolePredictor(WordPredictor):
         return [dataclasses.replace(found, predicate=position, predicates=tuple(one.predicate for one in answer.frames))]
 
     def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        return [as_json(one) for one in self.stream([self._asked(question) for question in questions])]
+        return [sentence_to_json(one) for one in self.stream([self._asked(question) for question in questions])]
 
 
 def _position(word: str, words: tuple[str, ...]) -> tuple[int, str]:
     """A predicate by its word, which must occur once in the sentence, or by its number, from 1."""
     found = [index for index, other in enumerate(words) if other.lower() == word.lower()]
     if len(found) == 1:
-        return found[0], own_lemma(word)
+        return found[0], default_lemma(word)
     if word.isdecimal() and 1 <= int(word) <= len(words):
-        return int(word) - 1, own_lemma(words[int(word) - 1])
+        return int(word) - 1, default_lemma(words[int(word) - 1])
     what = f"occurs {len(found)} times in the text" if found else "is not a word of the text"
     raise InputError(f'--predicates: "{word}" {what}; give the number of the word, from 1 to {len(words)}')

@@ -13,13 +13,13 @@ from mtsa.data import tokenization
 from mtsa.data.bio import OUTSIDE, is_bio, tag_names
 from mtsa.data.check_tags import check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.findings import Report
-from mtsa.data.tagged import read_marked, read_tagged, stray_tags, stream_tagged
+from mtsa.data.tagged import inconsistent_tags, read_tagged, read_unconverted, stream_tagged
+from mtsa.data.validation_report import ValidationReport
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
 from mtsa.models.tagger import IGNORED, Tagger
 from mtsa.training.defaults import tagger_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Model, Recipe
 from mtsa.training.split import Split
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 
@@ -101,7 +101,7 @@ class Tagging(WordTask):
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
         sentences = read_tagged(path, layout)
-        stray = stray_tags(sentences)
+        stray = inconsistent_tags(sentences)
         remark = f"{path.name}: tags mark spans except for {', '.join(stray[:5])}, so all are used as plain tags"
         return list(sentences), [remark] if stray else []
 
@@ -112,9 +112,9 @@ class Tagging(WordTask):
         return {"words": list(example.words), "tags": list(example.tags)}
 
     def read_shard(self, path: Path) -> list[Any]:
-        return read_marked(path, Layout(format="jsonl"))
+        return read_unconverted(path, Layout(format="jsonl"))
 
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+    def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
         return check_tagged(files[0], layout)
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
@@ -141,7 +141,7 @@ def encode_words(
 ) -> tuple[list[list[int]], int]:
     """The words of sentences as token ids; in training, long sentences are truncated, and counted."""
     limit = recipe.tokens.max_length if training else 0
-    rows = tokenization.word_numbers(tokenizer, [sentence.words for sentence in sentences])
+    rows = tokenization.encode_word_lists(tokenizer, [sentence.words for sentence in sentences])
     if not limit:
         return rows, 0
     return [row[:limit] for row in rows], sum(len(row) > limit for row in rows)

@@ -13,16 +13,16 @@ import torch
 from tokenizers import Tokenizer
 
 from mtsa.data import readers, tokenization
-from mtsa.data.check import Report, check
+from mtsa.data.check_texts import TextReport, check_texts
 from mtsa.data.examples import Example, Examples, Layout
 from mtsa.encoders.biblosa import block_length
 from mtsa.errors import InputError
 from mtsa.files import write_json
+from mtsa.messages import nearest
 from mtsa.models.classifier import SentenceClassifier
 from mtsa.models.pair import PairClassifier
-from mtsa.names import nearest
 from mtsa.training.defaults import text_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import Split, check_labels
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .text_predictor import TextPredictor
 
@@ -78,7 +78,7 @@ class TextTask(Task):
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         told = Examples(Path(recipe.data.train), [])
-        yield from readers.usable(told, recipe.layout, number=self.numeric, paired=self.paired)
+        yield from readers.stream_labelled(told, recipe.layout, number=self.numeric, paired=self.paired)
         remarks += told.remarks()
 
     def to_json(self, example: Example) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class TextTask(Task):
         layout = Layout(format="jsonl", pair_column="pair" if self.paired else "")
         return list(readers.stream(path, layout, number=self.numeric, paired=self.paired))
 
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
-        return check(files[0], layout, number=self.numeric, paired=self.paired)
+    def validate(self, files: Sequence[Path], layout: Layout) -> TextReport:
+        return check_texts(files[0], layout, number=self.numeric, paired=self.paired)
 
     # Encoding and model
 
@@ -100,10 +100,10 @@ class TextTask(Task):
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[TextData, int]:
         limit = recipe.tokens.max_length
-        rows, truncated = tokenization.numbers(tokenizer, [example.text for example in examples], limit)
+        rows, truncated = tokenization.encode_texts(tokenizer, [example.text for example in examples], limit)
         pairs = None
         if self.paired:
-            pairs, more = tokenization.numbers(tokenizer, [example.pair or "" for example in examples], limit)
+            pairs, more = tokenization.encode_texts(tokenizer, [example.pair or "" for example in examples], limit)
             truncated += more
         if self.numeric:
             targets = torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)

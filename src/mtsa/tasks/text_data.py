@@ -9,12 +9,12 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtsa.data.batching import tensors
-from mtsa.metrics.base import PartScore
+from mtsa.data.batching import make_batch
 from mtsa.metrics.classification import score_classes
+from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
-from mtsa.models.answers import answers
-from mtsa.models.grouping import places_filled
+from mtsa.models.batched_inference import predict_logits
+from mtsa.models.length_groups import padded_size
 
 from .encoded import EncodedData
 
@@ -34,11 +34,11 @@ class TextData(EncodedData):
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
         pairs = None if self.pairs is None else [self.pairs[index] for index in indices]
-        return {**tensors([self.rows[index] for index in indices], pairs), "labels": self.labels[list(indices)]}
+        return {**make_batch([self.rows[index] for index in indices], pairs), "labels": self.labels[list(indices)]}
 
     def predict(self, model: Any) -> Tensor:
         """Logits [n, C]."""
-        return answers(model, self.rows, self.pairs)
+        return predict_logits(model, self.rows, self.pairs)
 
     def score(self, predictions: Tensor, indices: Sequence[int] | None = None) -> PartScore:
         chosen = list(range(len(self))) if indices is None else list(indices)
@@ -51,7 +51,7 @@ class TextData(EncodedData):
     def padded_size(self, batch: Sequence[int]) -> int:
         if self.pairs is None:
             return super().padded_size(batch)
-        return places_filled(sorted(len(side[index]) for side in (self.rows, self.pairs) for index in batch))
+        return padded_size(sorted(len(side[index]) for side in (self.rows, self.pairs) for index in batch))
 
     def token_count(self, batch: Sequence[int]) -> int:
         second = 0 if self.pairs is None else sum(len(self.pairs[index]) for index in batch)

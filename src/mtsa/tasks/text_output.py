@@ -44,7 +44,7 @@ def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[lis
         if name in own:
             raise InputError(f"--keep {name}: the predictions have a column of that name; rename it in {source}")
     path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
-    layout = readers.settle(layout, path, paired=predictor.paired)
+    layout = readers.resolve_layout(layout, path, paired=predictor.paired)
     rows = tables.rows(path, layout.format, layout.encoding, layout.delimiter)
     return names, ({name: tables.column(row, name, path, line) for name in names} for line, row in rows)
 

@@ -17,10 +17,10 @@ from mtsa.corpora import is_corpus
 from mtsa.data import readers, tokenization
 from mtsa.data.examples import Example, Layout
 from mtsa.data.text_files import lines
-from mtsa.errors import InputError, at
-from mtsa.metrics.base import PartScore
-from mtsa.models.answers import sentence_vectors
-from mtsa.names import counted
+from mtsa.errors import InputError, line_error
+from mtsa.messages import counted
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
@@ -29,8 +29,8 @@ from .text_output import READING, kept_columns, text_writer
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import CheckTexts, ExportSpec
-    from mtsa.training.folder import Run
+    from mtsa.inference.graph_export import CheckTexts, ExportSpec
+    from mtsa.training.run_directory import Run
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class TextPredictor(Predictor):
             raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
         for chunk in chunks(texts):
             _check_texts(chunk, paired=False)
-            rows, _ = tokenization.numbers(self.tokenizer, chunk, self.recipe.tokens.max_length)
+            rows, _ = tokenization.encode_texts(self.tokenizer, chunk, self.recipe.tokens.max_length)
             yield sentence_vectors(self.model, rows)
 
     @property
@@ -125,9 +125,9 @@ class TextPredictor(Predictor):
         from mtsa.inference.confusion import draw_confusion
         from mtsa.metrics.classification import ClassificationScore
 
-        if not isinstance(score.figures, ClassificationScore):
+        if not isinstance(score.metrics, ClassificationScore):
             return False
-        draw_confusion(score.figures, path)
+        draw_confusion(score.metrics, path)
         return True
 
     def sentence_embedder(self) -> TextPredictor:
@@ -152,7 +152,7 @@ class TextPredictor(Predictor):
         The two texts of a pair are separated by a tab on a line.
         """
         path, layout = self.source(data, **options)
-        plain = layout.format in ("auto", *readers.TABLES)  # an official format applies to files of any ending
+        plain = layout.format in ("auto", *readers.TABLE_FORMATS)  # an official format applies to files of any ending
         if plain and not options.get("format") and path.suffix.lower() not in readers.ENDINGS:
             encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
             return (self.on_line(text, path, number) for number, text in lines(path, encoding))
@@ -161,7 +161,7 @@ class TextPredictor(Predictor):
     def single_texts(self, data: str | Path, **options: Any) -> Iterator[str]:
         """One text of each row, also for models of pairs: a column of a table, or one text per line."""
         given = {key: value for key, value in options.items() if value is not None}
-        if given.get("format") in readers.PAIRED:
+        if given.get("format") in readers.PAIR_FORMATS:
             raise InputError("one text of each row is read; name its column with --text-column instead of --format")
         if is_corpus(str(data)):
             return (example.text for example in self.examples(data))
@@ -185,7 +185,7 @@ class TextPredictor(Predictor):
             return Example(text.strip(), None, number)
         first, tab, second = text.partition("\t")
         if not tab or "\t" in second:
-            raise at(path, number, "expected the two texts of a pair, separated by one tab (SNLI files: --format nli)")
+            raise line_error(path, number, "expected the two texts of a pair, separated by one tab (SNLI files: --format nli)")
         return Example(first.strip(), None, number, second.strip())
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
@@ -195,11 +195,11 @@ class TextPredictor(Predictor):
         if corpus is not None:
             return corpus
         layout = dataclasses.replace(self.recipe.layout, phrases=False)
-        own = layout.format in readers.PAIRED and not any(options.get(key) for key in ("text_column", "pair_column"))
+        own = layout.format in readers.PAIR_FORMATS and not any(options.get(key) for key in ("text_column", "pair_column"))
         if Path(data).suffix.lower() in readers.ENDINGS and not own:
             # The encoding is not remembered: most encodings read any bytes, wrongly and without an error.
             layout = dataclasses.replace(layout, format="auto", encoding="auto", classes=0)
-        if options.get("format") in readers.PAIRED:  # its columns have names of their own
+        if options.get("format") in readers.PAIR_FORMATS:  # its columns have names of their own
             plain = Layout()
             names = ("text_column", "pair_column", "label_column")
             layout = dataclasses.replace(layout, **{name: getattr(plain, name) for name in names})
@@ -250,12 +250,12 @@ class TextPredictor(Predictor):
         return self._maps(text, "") if self.paired else self.explain(Question(text))[0]
 
     def _maps(self, text: str, prediction: str) -> AttentionMaps:
-        from mtsa.inference.attention_maps import no_words, record_attention
+        from mtsa.inference.attention_maps import empty_text_error, record_attention
 
         encoding = self.tokenizer.encode(text)
         if not encoding.ids:
-            raise no_words()
-        read = tokenization.kept_places(encoding, self.recipe.tokens.max_length)
+            raise empty_text_error()
+        read = tokenization.kept_indices(encoding, self.recipe.tokens.max_length)
         ids = torch.tensor([[encoding.ids[place] for place in read]])
         spans = [encoding.offsets[place] for place in read]
         words = [text[start:stop] or encoding.tokens[place] for place, (start, stop) in zip(read, spans, strict=True)]
@@ -263,7 +263,7 @@ class TextPredictor(Predictor):
         return record_attention(self.model, self.model.sentences, inputs, words, prediction)
 
     def export_spec(self) -> ExportSpec:
-        from mtsa.inference.export import ExportSpec
+        from mtsa.inference.graph_export import ExportSpec
 
         inputs = ("input_ids", "attention_mask", *(("pair_ids", "pair_mask") if self.paired else ()))
         about = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
@@ -286,7 +286,7 @@ class TextPredictor(Predictor):
         Raises:
             InputError: bad data.
         """
-        from mtsa.inference.export import CheckTexts
+        from mtsa.inference.graph_export import CheckTexts
 
         path, layout = self.source(data)
         try:
@@ -314,7 +314,7 @@ class TextPredictor(Predictor):
         _check_texts(texts, self.paired)
         sides = [[text[side] for text in texts] for side in (0, 1)] if self.paired else [[str(text) for text in texts]]
         limit = self.recipe.tokens.max_length
-        (rows, truncated), *pairs = (tokenization.numbers(self.tokenizer, side, limit) for side in sides)
+        (rows, truncated), *pairs = (tokenization.encode_texts(self.tokenizer, side, limit) for side in sides)
         self.truncated += truncated + sum(more for _, more in pairs)
         return TextData(rows, torch.zeros(len(rows)), self.labels, pairs[0][0] if pairs else None)
 

@@ -15,29 +15,29 @@ from transformers import M2M100Config, PretrainedConfig, PreTrainedModel
 
 from mtsa.corpora import is_corpus
 from mtsa.data import readers, subwords
-from mtsa.data.batching import padded, tensors
+from mtsa.data.batching import make_batch, pad_rows
 from mtsa.data.check_parallel import check_parallel
 from mtsa.data.examples import Example, Examples, Layout
-from mtsa.data.findings import Report
 from mtsa.data.in_memory import IN_MEMORY
-from mtsa.data.parallel import parallel_lines, read_parallel
+from mtsa.data.parallel import read_parallel, stream_parallel
 from mtsa.data.sharding import is_shards
+from mtsa.data.validation_report import ValidationReport
 from mtsa.errors import InputError
-from mtsa.metrics.base import PartScore
+from mtsa.messages import counted, nearest
 from mtsa.metrics.bleu import score_translations
-from mtsa.models.swapped_attention import Swap
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.patched_attention import PatchOptions
 from mtsa.models.translator import (
     IGNORED,
     build_translator,
-    generation,
+    generation_config,
     smoothed_loss,
     translate,
     translator_class,
     translator_config,
 )
-from mtsa.names import counted, nearest
 from mtsa.training.defaults import translator_settings
-from mtsa.training.inputs import Inputs
+from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Recipe, Vectors
 from mtsa.training.split import Split
 
@@ -45,7 +45,7 @@ from .base import Sections, Task, unread_keys
 from .encoded import EncodedData
 
 if TYPE_CHECKING:
-    from mtsa.training.folder import Run
+    from mtsa.training.run_directory import Run
 
     from .predictor import Predictor
 
@@ -68,10 +68,10 @@ class TranslationData(EncodedData):
         return [max(len(row), len(other)) for row, other in zip(self.rows, self.targets, strict=True)]
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        ids, mask = padded([self.targets[index] for index in indices])
+        ids, mask = pad_rows([self.targets[index] for index in indices])
         labels = ids.masked_fill(mask == 0, IGNORED)
-        before = torch.cat([torch.full_like(ids[:, :1], subwords.END_NUMBER), ids[:, :-1]], 1)
-        return {**tensors([self.rows[index] for index in indices]), "decoder_input_ids": before, "labels": labels}
+        before = torch.cat([torch.full_like(ids[:, :1], subwords.END_ID), ids[:, :-1]], 1)
+        return {**make_batch([self.rows[index] for index in indices]), "decoder_input_ids": before, "labels": labels}
 
     def predict(self, model: Any, num_beams: int | None = None) -> list[str]:
         """The translation of each, by beam search."""
@@ -83,7 +83,9 @@ class TranslationData(EncodedData):
         return self._decoded(model, 1, 1.0)
 
     def _decoded(self, model: Any, num_beams: int, length_penalty: float) -> list[str]:
-        return subwords.joined(self.tokenizer, translate(model, self.rows, beam=num_beams, penalty=length_penalty))
+        return subwords.decode_subwords(
+            self.tokenizer, translate(model, self.rows, num_beams=num_beams, length_penalty=length_penalty)
+        )
 
     def score(self, predictions: list[str], indices: Sequence[int] | None = None) -> PartScore:
         chosen = range(len(self)) if indices is None else indices
@@ -106,7 +108,7 @@ class SubwordInputs(Inputs):
         if count < MIN_VOCAB:
             raise InputError(f"tokens.vocab_size ({count}) must be at least {MIN_VOCAB}: every byte has a token")
         self.tokenizer = subwords.train_subwords(texts, count)
-        self.signs = dict(subwords.SIGNS)
+        self.special_tokens = dict(subwords.SPECIAL_TOKENS)
         self.remarks = []
         self.about = f"{self.tokenizer.get_vocab_size():,} subwords"
         self.config = {}
@@ -163,7 +165,7 @@ class Translation(Task):
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         told = Examples(Path(recipe.data.train), [])
         encoding = "utf-8" if recipe.layout.encoding == "auto" else recipe.layout.encoding
-        yield from parallel_lines(told, Path(recipe.data.train_target), encoding)
+        yield from stream_parallel(told, Path(recipe.data.train_target), encoding)
         remarks += told.remarks()
 
     def to_json(self, example: Example) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class Translation(Task):
     def read_shard(self, path: Path) -> list[Any]:
         return list(readers.stream(path, Layout(format="jsonl")))
 
-    def validate(self, files: Sequence[Path], layout: Layout) -> Report:
+    def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
         return check_parallel(files[0], files[1], "utf-8" if layout.encoding == "auto" else layout.encoding)
 
     # Encoding and model
@@ -185,8 +187,8 @@ class Translation(Task):
     ) -> tuple[TranslationData, int]:
         """In training, pairs with a long side are skipped: truncated, its two sides would not say the same."""
         limit = recipe.tokens.max_length
-        targets, _ = subwords.subword_numbers(tokenizer, [str(example.label) for example in examples], 0)
-        rows, cut = subwords.subword_numbers(tokenizer, [example.text for example in examples], 0 if training else limit)
+        targets, _ = subwords.encode_subwords(tokenizer, [str(example.label) for example in examples], 0)
+        rows, cut = subwords.encode_subwords(tokenizer, [example.text for example in examples], 0 if training else limit)
         truths = [str(example.label) for example in examples]
         if training and limit:
             kept = [index for index in range(len(rows)) if max(len(rows[index]), len(targets[index])) <= limit]
@@ -208,7 +210,7 @@ class Translation(Task):
         return build_translator(config)
 
     def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
-        return translator_class(swapped=recipe.swap is not None)
+        return translator_class(tensorized=recipe.swap is not None)
 
     # Training
 
@@ -224,7 +226,7 @@ class Translation(Task):
     def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
         settings = recipe.translator
         most = 2 * (recipe.tokens.max_length or _LONGEST) + 10
-        generation(settings.num_beams, settings.length_penalty, most).save_pretrained(folder)
+        generation_config(settings.num_beams, settings.length_penalty, most).save_pretrained(folder)
         return ["generation_config.json"]
 
     # Use
@@ -274,13 +276,13 @@ def _check_attention(recipe: Recipe, source: str) -> None:
         raise InputError(f'{source}: encoder.name is "{name}"; the encoder of a translator is multihead or mtsa')
     if name == "multihead" and recipe.encoder_options:
         raise InputError(f"{source}: encoder multihead has no options here; its sizes are those of [translator]")
-    known = [key.name for key in dataclasses.fields(Swap)]
+    known = [key.name for key in dataclasses.fields(PatchOptions)]
     for key in recipe.encoder_options:
         if key not in known:
             raise InputError(f'{source}: encoder mtsa of a translator has no option "{key}"; {nearest(key, known)}')
     try:
         if recipe.swap is not None:
-            Swap(**recipe.swap).rules(recipe.translator.heads)
+            PatchOptions(**recipe.swap).rules(recipe.translator.heads)
     except (TypeError, ValueError) as error:
         raise InputError(f"{source}: [encoder]: {error}") from None
 

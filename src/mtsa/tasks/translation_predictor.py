@@ -17,8 +17,8 @@ from mtsa.data.parallel import read_parallel
 from mtsa.data.text_files import lines
 from mtsa.errors import InputError
 from mtsa.files import replacing
+from mtsa.messages import counted
 from mtsa.models.translator import translate
-from mtsa.names import counted
 
 from .encoded import EncodedData
 from .inputs import check_not_file, exists, standard_lines
@@ -28,7 +28,7 @@ from .translation import TranslationData
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.export import ExportSpec
+    from mtsa.inference.graph_export import ExportSpec
 
 
 class TranslationPredictor(Predictor):
@@ -46,11 +46,11 @@ class TranslationPredictor(Predictor):
                     raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected texts")
             indices = [index for index, text in enumerate(chunk) if text.strip()]
             texts = [chunk[index].strip() for index in indices]
-            rows, truncated = subwords.subword_numbers(self.tokenizer, texts, self.recipe.tokens.max_length)
+            rows, truncated = subwords.encode_subwords(self.tokenizer, texts, self.recipe.tokens.max_length)
             self.truncated += truncated
             beams = num_beams or settings.num_beams
-            found = translate(self.model, rows, beam=beams, penalty=settings.length_penalty)
-            answers = dict(zip(indices, subwords.joined(self.tokenizer, found), strict=True))
+            found = translate(self.model, rows, num_beams=beams, length_penalty=settings.length_penalty)
+            answers = dict(zip(indices, subwords.decode_subwords(self.tokenizer, found), strict=True))
             yield from (answers.get(index, "") for index in range(len(chunk)))
 
     def read_labelled(self, data: str | Path, target: str | Path | None = None, **options: Any) -> tuple[list[Any], list[str]]:
@@ -99,14 +99,14 @@ class TranslationPredictor(Predictor):
     # Explanation, export, server
 
     def explain(self, question: Question) -> list[AttentionMaps]:
-        from mtsa.inference.attention_maps import no_words, record_attention
+        from mtsa.inference.attention_maps import empty_text_error, record_attention
 
         self.check_question(question)
         if not question.text.strip():
-            raise no_words()
+            raise empty_text_error()
         ids = self.tokenizer.encode(question.text.strip()).ids
         inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
-        pieces, (answer,) = subwords.pieces(self.tokenizer, ids), self.predict([question.text])
+        pieces, (answer,) = subwords.subword_texts(self.tokenizer, ids), self.predict([question.text])
         return [record_attention(self.model, self.model.get_encoder(), inputs, pieces, answer)]
 
     def export_spec(self) -> ExportSpec:

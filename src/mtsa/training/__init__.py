@@ -1,1 +1,1 @@
-"""Runs recipes: joins data and models."""
+"""Recipes, the training loop, checkpoints and run directories."""

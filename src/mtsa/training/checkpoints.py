@@ -1,4 +1,4 @@
-"""Checkpoint folders that appear whole or not at all: written under another name, forced to disk, then renamed."""
+"""Checkpoint directories, written atomically: under a temporary name, synced to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from contextlib import suppress
 from pathlib import Path
 
 from mtsa.errors import InputError
-from mtsa.files import fingerprint, force, write_json
+from mtsa.files import fingerprint, fsync, write_json
 
-_PREFIX, _SAVING, _LIST = "checkpoint-", ".saving-", "files.json"
+_PREFIX, _TEMPORARY, _LIST = "checkpoint-", ".saving-", "files.json"
 
 
 def step_of(folder: Path) -> int:
-    """The step after which a checkpoint was taken."""
+    """The step of a checkpoint."""
     return int(folder.name.removeprefix(_PREFIX))
 
 
-def checkpoint(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step is, or would be."""
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """The path of the checkpoint of a step."""
     return folder / f"{_PREFIX}{step}"
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """The whole checkpoints in a folder, oldest first."""
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, oldest first."""
     if not folder.is_dir():
         return []
-    found = [entry for entry in folder.iterdir() if entry.name.removeprefix(_PREFIX).isdecimal() and entry.is_dir()]
-    return sorted(found, key=step_of)
+    complete = [entry for entry in folder.iterdir() if entry.name.removeprefix(_PREFIX).isdecimal() and entry.is_dir()]
+    return sorted(complete, key=step_of)
 
 
-def saving_folder(folder: Path, step: int) -> Path:
-    """Where a checkpoint is written before it gets its name."""
-    return folder / f"{_SAVING}{step}"
+def temporary_path(folder: Path, step: int) -> Path:
+    """The path under which a checkpoint is written before it is renamed."""
+    return folder / f"{_TEMPORARY}{step}"
 
 
-def appear(partial: Path, folder: Path, step: int) -> Path:
-    """List the files of a written checkpoint, force them to disk and give it its name."""
+def finalize(partial: Path, folder: Path, step: int) -> Path:
+    """Write the checksums of a checkpoint, sync its files to disk and rename it."""
     write_json(partial / _LIST, {file.name: fingerprint(file) for file in sorted(partial.iterdir())})
     for file in partial.iterdir():
-        force(file)
-    force(partial)
-    final = checkpoint(folder, step)
+        fsync(file)
+    fsync(partial)
+    final = checkpoint_path(folder, step)
     if final.exists():  # a checkpoint of the same step, from before a restart
         _remove(final)
     partial.rename(final)
-    force(folder)
+    fsync(folder)
     return final
 
 
-def check(folder: Path) -> None:
-    """See that a checkpoint is as it was written.
+def verify(folder: Path) -> None:
+    """Verify the checksums of a checkpoint.
 
     Raises:
-        InputError: a file of it is missing or was changed.
+        InputError: a file is missing or was changed.
     """
     try:
         listed = json.loads((folder / _LIST).read_text(encoding="utf-8"))
@@ -64,27 +64,27 @@ def check(folder: Path) -> None:
         damaged = _LIST
     if damaged is not None:
         raise InputError(
-            f"{folder} is damaged ({damaged}), or of an earlier version; delete it, and the same command goes on from the rest"
+            f"{folder} is damaged ({damaged}), or of an earlier version; delete it and rerun the command to resume"
         )
 
 
-def sweep(folder: Path, keep: set[Path]) -> None:
-    """Remove what was never finished, and every checkpoint but those to keep."""
+def delete_except(folder: Path, keep: set[Path]) -> None:
+    """Delete incomplete checkpoints, and all checkpoints except those in `keep`."""
     for entry in folder.iterdir():
-        if entry.name.startswith(_SAVING) or (entry.name.startswith(_PREFIX) and entry not in keep):
+        if entry.name.startswith(_TEMPORARY) or (entry.name.startswith(_PREFIX) and entry not in keep):
             _remove(entry)
 
 
 def remove_all(folder: Path) -> None:
-    """Remove a folder of checkpoints; anything else in it stays."""
+    """Delete the checkpoints in a folder, and the folder if it is empty then."""
     if folder.is_dir():
-        sweep(folder, keep=set())
+        delete_except(folder, keep=set())
         with suppress(OSError):
             folder.rmdir()
 
 
 def _remove(entry: Path) -> None:
-    """A folder loses its name first, so that a stop in the middle never leaves half of one behind as a checkpoint."""
+    """Delete a checkpoint; it is renamed first, so that an interruption never leaves an incomplete checkpoint."""
     if entry.name.startswith(_PREFIX):
-        entry = entry.rename(entry.with_name(f"{_SAVING}removed-{entry.name}"))
+        entry = entry.rename(entry.with_name(f"{_TEMPORARY}removed-{entry.name}"))
     shutil.rmtree(entry, ignore_errors=True)

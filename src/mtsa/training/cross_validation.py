@@ -1,4 +1,4 @@
-"""Several runs of one recipe: other seeds, or folds; mean and standard deviation."""
+"""Several runs of one recipe, with different seeds or folds; mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.registry import get_task
 
-from .folder import MANIFEST, RECIPE
 from .recipe import Recipe
 from .recipe_files import same_recipe
-from .resume import sources_of, tidy
+from .resume import describe_sources, remove_checkpoints
 from .run import run_recipe
-from .split import Split, cut, read_split
+from .run_directory import MANIFEST, RECIPE
+from .split import Split, read_split, split_off
 
 SUMMARY = "summary.json"
 _log = logging.getLogger(__name__)
 
 
 def repeat(recipe: Recipe, folder: Path, count: int) -> dict[str, Any]:
-    """Run a recipe with `count` seeds, one after the other from the recipe's own; runs that are done are not run again."""
+    """Run a recipe with `count` consecutive seeds; finished runs are not repeated."""
     parts: list[tuple[str, Recipe, Split | None]] = []
     for number in range(count):
         training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number)
         parts.append((f"seed-{training.seed}", dataclasses.replace(recipe, training=training), None))
-    return _all(parts, folder)
+    return _run_all(parts, folder)
 
 
 def cross_validate(recipe: Recipe, folder: Path, folds: int) -> dict[str, Any]:
-    """k-fold cross-validation; runs that are done are not run again.
+    """k-fold cross-validation; finished runs are not repeated.
 
     Raises:
-        InputError: as `folds_of`.
+        InputError: as `make_folds`.
     """
     parts: list[tuple[str, Recipe, Split | None]] = []
-    for number, split in enumerate(folds_of(recipe, folds), 1):
+    for number, split in enumerate(make_folds(recipe, folds), 1):
         parts.append((f"fold-{number:02d}", recipe, split))
-    return _all(parts, folder)
+    return _run_all(parts, folder)
 
 
-def folds_of(recipe: Recipe, folds: int) -> list[Split]:
-    """The recipe's examples, shuffled by its seed and dealt out by class; each fold is the test part once.
+def make_folds(recipe: Recipe, folds: int) -> list[Split]:
+    """Stratified folds of the examples of a recipe, shuffled by its seed; each fold is the test part once.
 
-    A dev part is cut from the rest.
+    The dev part is split off from the rest.
 
     Raises:
         InputError: a recipe with dev or test files, or fewer examples than folds.
     """
     if recipe.data.dev or recipe.data.test:
-        raise InputError("--folds makes its own dev and test parts; leave out --dev and --test")
-    own = read_split(recipe)
-    assert isinstance(own.train, list)  # shards need a dev file, which folds refuse
-    examples = sorted([*own.train, *own.dev, *own.test], key=lambda example: example.line)
+        raise InputError("--folds creates dev and test parts; remove --dev and --test")
+    split = read_split(recipe)
+    assert isinstance(split.train, list)  # shards need a dev file, which is not allowed with folds
+    examples = sorted([*split.train, *split.dev, *split.test], key=lambda example: example.line)
     if len(examples) < 2 * folds:
         raise InputError(f"{len(examples)} examples are too few for {folds} folds")
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
@@ -69,34 +69,34 @@ def folds_of(recipe: Recipe, folds: int) -> list[Split]:
         label, least = min(counts.items(), key=lambda item: item[1])
         if least < 3:
             raise InputError(f'class "{label}" has {least} example{"" if least == 1 else "s"}; folds need at least 3 of each')
-        order.sort(key=lambda place: str(examples[place].label))  # each fold gets its share of each class
+        order.sort(key=lambda place: str(examples[place].label))  # distributes each class over the folds
     splits = []
     for number in range(folds):
-        held = set(order[number::folds])
-        test = [examples[place] for place in sorted(held)]
-        rest = [examples[place] for place in range(len(examples)) if place not in held]
-        train, dev = cut(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
+        held_out = set(order[number::folds])
+        test = [examples[place] for place in sorted(held_out)]
+        rest = [examples[place] for place in range(len(examples)) if place not in held_out]
+        train, dev = split_off(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
         splits.append(Split(train, dev, test, []))
     return splits
 
 
 def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
-    """A finished run counts for this recipe and these examples alone.
+    """Check that a finished run belongs to this recipe and these examples.
 
     Raises:
-        InputError: it was another recipe, or other data.
+        InputError: it has another recipe or other data.
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != sources_of(recipe, split or read_split(recipe)):
-        raise InputError(f"{folder} holds a run of another recipe or other data; name another folder with --out")
+    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != describe_sources(recipe, split or read_split(recipe)):
+        raise InputError(f"{folder} contains a run of another recipe or other data; name another folder with --out")
 
 
-def _all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
-    figures: dict[str, list[float]] = {}
+def _run_all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
+    values_by_metric: dict[str, list[float]] = {}
     for name, recipe, split in parts:
         if (folder / name / MANIFEST).exists():
             _check_same(folder / name, recipe, split)
-            tidy(folder / name)
+            remove_checkpoints(folder / name)
         else:
             _log.info(f"{name}:")
             run_recipe(recipe, folder / name, split=split)
@@ -106,7 +106,7 @@ def _all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[st
         followed = {key for entry in record["dev_curve"] for key in entry} - {"loss"}
         for part, values in metrics.items():
             for key in (key for key, value in values.items() if key in followed and isinstance(value, float)):
-                figures.setdefault(f"{part}_{key}", []).append(values[key])
+                values_by_metric.setdefault(f"{part}_{key}", []).append(values[key])
     summary = {
         "runs": [name for name, _, _ in parts],
         **{
@@ -115,7 +115,7 @@ def _all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[st
                 "deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
                 "values": values,
             }
-            for key, values in figures.items()
+            for key, values in values_by_metric.items()
         },
     }
     write_json(folder / SUMMARY, summary)

@@ -1,4 +1,4 @@
-"""Settings for a user's data: what follows from its size, and from whether there are word vectors."""
+"""Default settings, by the size of the training data and the presence of word vectors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _OVER_PRETRAINED: Sections = {
 
 
 def text_settings(examples: int, *, vectors: bool, pretrained: bool = False) -> Sections:
-    """The sections of a recipe for so many examples, over a vector file, a pretrained model or neither.
+    """The sections of a recipe for a number of training examples, with a vector file, a pretrained model or neither.
 
-    What they leave out has its usual default.
+    Other keys have the defaults of `Recipe`.
     """
     if pretrained:
         return {section: dict(values) for section, values in _OVER_PRETRAINED.items()}
@@ -52,7 +52,7 @@ _TAGGER_SIZES = ((500, 60, 256), (2_000, 30, 512), (20_000, 12, 2048), (200_000,
 
 
 def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
-    """The sections of a tagger's recipe for so many training sentences."""
+    """The sections of a recipe of a tagger for a number of training sentences."""
     epochs, words = next(((passes, words) for most, passes, words in _TAGGER_SIZES if sentences <= most), (3, 4096))
     sections = {section: dict(values) for section, values in _TAGGER.items()}
     sections["training"] |= {"epochs": epochs, "batch_tokens": words}
@@ -74,7 +74,7 @@ _TRANSLATOR_SIZES = ((2_000, 40, 100, 512, 1_000), (100_000, 20, 1_000, 2048, 8_
 
 
 def translator_settings(pairs: int) -> Sections:
-    """The sections of a translator's recipe for so many training pairs."""
+    """The sections of a recipe of a translator for a number of training pairs."""
     larger = [3, 8_000, 8192, 32_000]
     epochs, warmup, tokens, count = next((rest for most, *rest in _TRANSLATOR_SIZES if pairs <= most), larger)
     sections = {section: dict(values) for section, values in _TRANSLATOR.items()}
@@ -104,5 +104,5 @@ _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
 
 
 def encoder_for(name: str) -> dict[str, Any]:
-    """The [encoder] section for a laptop."""
+    """The [encoder] section in a size for laptops."""
     return {"name": name, **_LAPTOP.get(name, {})}

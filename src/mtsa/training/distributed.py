@@ -49,75 +49,77 @@ def any_process(flag: bool) -> bool:
     return bool(found)
 
 
-def leave() -> None:
-    """End the process group, if there is one."""
+def end_process_group() -> None:
+    """Destroy the process group, if there is one."""
     if dist.is_initialized():
         dist.barrier()  # gloo may abort a process whose peer has left
         dist.destroy_process_group()
 
 
 def shard(model: nn.Module, device: torch.device, *, blocks: bool = True) -> nn.Module:
-    """A copy of a model with its weights sharded over all processes: blocks of a stack one by one, the rest together.
+    """A copy of a model with its weights sharded over all processes (FSDP2).
 
     Args:
-        model: the model; it stays as it is.
+        model: the model; it is not changed.
         device: where the shards are stored.
         blocks: whether blocks are sharded one by one. Each is then gathered whenever it is called, so all processes must call
             it equally often: not for models where that depends on the lengths of a process's own sentences.
     """
-    found = copy.deepcopy(model)
+    sharded = copy.deepcopy(model)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    stacks = [module for module in found.modules() if isinstance(module, nn.ModuleList)] if blocks else []
+    stacks = [module for module in sharded.modules() if isinstance(module, nn.ModuleList)] if blocks else []
     for block in (block for stack in reversed(stacks) for block in stack):
         if any(True for _ in block.parameters()):
             fully_shard(block, mesh=mesh)
-    fully_shard(found, mesh=mesh)
-    return found
+    fully_shard(sharded, mesh=mesh)
+    return sharded
 
 
 @torch.no_grad()
-def gather(model: nn.Module, plain: nn.Module) -> None:
+def gather_weights(model: nn.Module, plain: nn.Module) -> None:
     """Copy the weights of a sharded model into the plain one."""
-    own = dict(plain.named_parameters())
+    parameters = dict(plain.named_parameters())
     for name, value in model.named_parameters():
-        own[name].copy_(whole(value.detach()))
+        parameters[name].copy_(full_tensor(value.detach()))
 
 
 @torch.no_grad()
-def scatter(plain: nn.Module, model: nn.Module) -> None:
+def scatter_weights(plain: nn.Module, model: nn.Module) -> None:
     """Copy the weights of the plain model into the sharded one, each process its shard."""
-    own = dict(plain.named_parameters())
+    parameters = dict(plain.named_parameters())
     for name, value in model.named_parameters():
-        value.copy_(share(own[name].detach(), value))
+        value.copy_(local_shard(parameters[name].detach(), value))
 
 
-def whole(value: Any) -> Any:
-    """A tensor of which each process may hold a share, all of it; anything else as it is."""
+def full_tensor(value: Any) -> Any:
+    """A distributed tensor as a full tensor; anything else unchanged."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def share(value: Tensor, like: Tensor) -> Tensor:
-    """What this process holds of a whole tensor, if it is to be sharded like another one."""
+def local_shard(value: Tensor, like: Tensor) -> Tensor:
+    """A full tensor, sharded like another tensor."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
     there = value.to(like.device_mesh.device_type)
     return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The state of an optimizer, with whole tensors."""
+def full_optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state of an optimizer, with full tensors."""
     state = optimizer.state_dict()
-    kept = {number: {name: whole(value) for name, value in values.items()} for number, values in state["state"].items()}
+    kept = {number: {name: full_tensor(value) for name, value in values.items()} for number, values in state["state"].items()}
     return {**state, "state": kept}
 
 
-def take_shares(optimizer: torch.optim.Optimizer) -> None:
-    """Let an optimizer over sharded weights take its shard of any whole state that is loaded into it."""
+def shard_loaded_state(optimizer: torch.optim.Optimizer) -> None:
+    """Make an optimizer over sharded weights shard the state that is loaded into it."""
 
     def cut(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         values = [value for group in optimizer.param_groups for value in group["params"]]
         kept = {
-            number: {name: share(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()}
+            number: {
+                name: local_shard(entry, values[number]) if isinstance(entry, Tensor) else entry for name, entry in own.items()
+            }
             for number, own in state["state"].items()
         }
         return {**state, "state": kept}
@@ -125,13 +127,13 @@ def take_shares(optimizer: torch.optim.Optimizer) -> None:
     optimizer.register_load_state_dict_pre_hook(cut)
 
 
-def rows_here(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The part of a matrix that this process holds, and those of some rows that are in it."""
+def local_rows(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The local shard of a matrix, and the local indices of those of some rows that it contains."""
     if not isinstance(matrix, DTensor):
         return matrix, rows
     local = matrix.to_local()
     (placement,) = matrix.placements
     assert placement == Shard(0)
-    each = -(-matrix.shape[0] // matrix.device_mesh.size())  # rows of a process; the last ones may have fewer
+    each = -(-matrix.shape[0] // matrix.device_mesh.size())  # rows per process; the last processes may have fewer
     start = each * matrix.device_mesh.get_local_rank()
     return local, rows[(rows >= start) & (rows < start + local.shape[0])] - start

@@ -1,7 +1,7 @@
-"""Words that come with a vector learn more slowly than the rest of a model.
+"""A lower learning rate for words with a pretrained vector.
 
-Training moves the vectors of the words it sees away from those of words it does not see, and new text is full of the latter.
-Scaling the gradient would not help: Adam divides by its size. So what a step has done to these rows is taken back in part.
+Training moves the vectors of training words away from those of similar unseen words, which occur in new text. Scaling the
+gradient has no effect with Adam, which normalizes it, so a part of each update of these rows is undone after the step.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .distributed import rows_here
+from .distributed import local_rows
 
 
-class SlowRows:
-    """Lets some rows of a matrix keep only a part of each optimiser step.
+class ScaledRows:
+    """Scales the optimizer updates of some rows of a matrix.
 
     Args:
         matrix: the parameter.
-        rows: which of its rows.
-        rate: the part they keep, from 0 to 1.
+        rows: indices of the rows.
+        rate: factor of the updates, from 0 to 1.
     """
 
     def __init__(self, matrix: Tensor, rows: Tensor, rate: float) -> None:
@@ -28,16 +28,16 @@ class SlowRows:
         self._before: Tensor | None = None
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Watch every step of an optimiser."""
-        optimizer.register_step_pre_hook(self._note)
-        optimizer.register_step_post_hook(self._take_back)
+        """Register the hooks of an optimizer."""
+        optimizer.register_step_pre_hook(self._store)
+        optimizer.register_step_post_hook(self._scale)
 
-    def _note(self, *_: Any) -> None:
-        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+    def _store(self, *_: Any) -> None:
+        matrix, rows = local_rows(self.matrix.detach(), self.rows)
         self._before = matrix[rows]
 
-    def _take_back(self, *_: Any) -> None:
+    def _scale(self, *_: Any) -> None:
         assert self._before is not None
-        matrix, rows = rows_here(self.matrix.detach(), self.rows)
+        matrix, rows = local_rows(self.matrix.detach(), self.rows)
         matrix[rows] = torch.lerp(self._before, matrix[rows], self.rate)
         self._before = None

@@ -29,13 +29,13 @@ from mtsa.tasks.base import Task
 from mtsa.tasks.encoded import EncodedData
 
 from . import checkpoints
-from .distributed import any_process, gather, scatter, shard, take_shares, whole_state, world
-from .loading import batches_of, count_batches
+from .distributed import any_process, full_optimizer_state, gather_weights, scatter_weights, shard, shard_loaded_state, world
+from .epoch_batches import batches_of, count_batches
 from .optimizer import lr_factor, make_optimizer
 from .optimizer_state import load_optimizer, load_rng, save_optimizer, save_rng
 from .recipe import Recipe, Training
 from .signals import stop_requests
-from .weights import load_weights, save_weights, written
+from .weight_files import load_weights, report_write_errors, save_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,7 +117,7 @@ class TrainingLoop:
         self.optimizer = make_optimizer(self.trained, recipe, known)
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
         if self.sharded:
-            take_shares(self.optimizer)
+            shard_loaded_state(self.optimizer)
         self.parallel: nn.Module = self.trained
         if self.world.size > 1 and not self.sharded:
             self.parallel = DistributedDataParallel(self.trained)
@@ -238,7 +238,7 @@ class TrainingLoop:
     def _whole_model(self) -> Iterator[None]:
         """Inside, `self.model` has the weights of this step."""
         if self.sharded:
-            gather(self.trained, self.model)
+            gather_weights(self.trained, self.model)
         yield
 
     # Checkpoints
@@ -250,23 +250,23 @@ class TrainingLoop:
             InputError: it cannot be written.
         """
         step, first = self.state.step, self.world.rank == 0
-        partial = checkpoints.saving_folder(self.folder, step)
-        state = whole_state(self.optimizer)  # all processes take part
-        with self._whole_model(), written(self.folder):
+        partial = checkpoints.temporary_path(self.folder, step)
+        state = full_optimizer_state(self.optimizer)  # all processes take part
+        with self._whole_model(), report_write_errors(self.folder):
             if first:
-                checkpoints.sweep(self.folder, keep=set(checkpoints.checkpoints(self.folder)))
+                checkpoints.delete_except(self.folder, keep=set(checkpoints.list_checkpoints(self.folder)))
                 partial.mkdir()
                 save_weights(self.model, partial / WEIGHTS, _FROZEN)
                 save_optimizer(state, partial / OPTIMIZER)
                 write_json(partial / STATE, {**asdict(self.state), "seconds": self.seconds})
         self._barrier()
-        with written(self.folder):
+        with report_write_errors(self.folder):
             save_rng(partial / f"rng-{self.world.rank}.safetensors", self.world.device)
         self._barrier()
         if first:
-            with written(self.folder):
-                final = checkpoints.appear(partial, self.folder, step)
-            checkpoints.sweep(self.folder, keep={final, checkpoints.checkpoint(self.folder, self._best_step())})
+            with report_write_errors(self.folder):
+                final = checkpoints.finalize(partial, self.folder, step)
+            checkpoints.delete_except(self.folder, keep={final, checkpoints.checkpoint_path(self.folder, self._best_step())})
         self._barrier()  # torchrun ends all processes as soon as one has left: none may before the checkpoint is there
 
     def restore(self, folder: Path, *, best: bool) -> None:
@@ -284,12 +284,12 @@ class TrainingLoop:
             raise InputError(
                 f"{folder} was written by version 0.2, which cannot be resumed; delete {self.folder.parent} and train again"
             )
-        checkpoints.check(folder)
+        checkpoints.verify(folder)
         self.state = _read_state(folder / STATE)
-        chosen = checkpoints.checkpoint(self.folder, self._best_step())
+        chosen = checkpoints.checkpoint_path(self.folder, self._best_step())
         if best and chosen != folder:
             try:
-                checkpoints.check(chosen)
+                checkpoints.verify(chosen)
             except InputError:
                 raise InputError(
                     f"{chosen}, the checkpoint of the best step, is damaged; delete {self.folder.parent} and train again"
@@ -305,18 +305,18 @@ class TrainingLoop:
     def load_best(self) -> int:
         """Load the weights of the best step into the model; the step."""
         self._barrier()
-        self._load_weights(checkpoints.checkpoint(self.folder, self._best_step()))
+        self._load_weights(checkpoints.checkpoint_path(self.folder, self._best_step()))
         return self._best_step()
 
     def load_last(self) -> None:
         """Load the weights of the last step into the model."""
         self._barrier()
-        self._load_weights(checkpoints.checkpoint(self.folder, self.state.step))
+        self._load_weights(checkpoints.checkpoint_path(self.folder, self.state.step))
 
     def _load_weights(self, folder: Path) -> None:
         load_weights(self.model, folder / WEIGHTS, _FROZEN)
         if self.sharded:
-            scatter(self.model, self.trained)
+            scatter_weights(self.model, self.trained)
 
     def _best_step(self) -> int:
         return self.state.best_step or self.state.step

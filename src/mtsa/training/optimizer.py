@@ -7,24 +7,24 @@ import math
 import torch
 from torch import Tensor, nn
 
-from mtsa.models.words import WordVectors
+from mtsa.models.word_vectors import WordVectors
 
-from .embedding_lr import SlowRows
+from .embedding_lr import ScaledRows
 from .recipe import Recipe, Training
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None) -> torch.optim.Optimizer:
-    """The recipe's optimiser: L2 on matrices, none on biases, norms and word vectors.
+    """The optimizer of a recipe, with weight decay on matrices, but not on biases, norms and word vectors.
 
     Args:
-        model: what it trains.
-        recipe: which one, and how.
-        known: numbers of the words that have a vector in the file; they learn at the recipe's rate for them.
+        model: the model.
+        recipe: the settings.
+        known: ids of the words that have a vector in the file, for `vectors.lr_multiplier`.
     """
-    optimizer = _plain(model, recipe)
+    optimizer = _base_optimizer(model, recipe)
     words = getattr(model, "words", None)
     if recipe.vectors.lr_multiplier != 1.0 and known is not None and known.numel() and isinstance(words, WordVectors):
-        SlowRows(words.tuned, known, recipe.vectors.lr_multiplier).attach(optimizer)
+        ScaledRows(words.tuned, known, recipe.vectors.lr_multiplier).attach(optimizer)
     return optimizer
 
 
@@ -41,17 +41,17 @@ def lr_factor(training: Training, step: int, max_steps: int) -> float:
     return 1.0 / math.sqrt((step + scale - warmup) / scale)
 
 
-def _plain(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _base_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    punished = {name for name, value in trained if _is_weight(name, value)}
-    below = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
+    decayed = {name for name, value in trained if _is_weight(name, value)}
+    pretrained = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
     rate = training.learning_rate
     groups = [
-        {"params": [value for name, value in trained if name in punished], "weight_decay": training.weight_decay, "lr": rate},
-        {"params": [value for name, value in trained if name not in punished | below], "weight_decay": 0.0, "lr": rate},
+        {"params": [value for name, value in trained if name in decayed], "weight_decay": training.weight_decay, "lr": rate},
+        {"params": [value for name, value in trained if name not in decayed | pretrained], "weight_decay": 0.0, "lr": rate},
         {
-            "params": [value for name, value in trained if name in below],
+            "params": [value for name, value in trained if name in pretrained],
             "weight_decay": 0.0,
             "lr": rate * recipe.pretrained.lr_multiplier,
         },
@@ -59,9 +59,9 @@ def _plain(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":
         return torch.optim.Adadelta(groups, lr=training.learning_rate, rho=0.95, eps=training.epsilon, foreach=True)
-    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+    optimizer = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
     betas = (0.9, training.beta2)
-    return kind(groups, lr=training.learning_rate, betas=betas, eps=training.epsilon, fused=True)
+    return optimizer(groups, lr=training.learning_rate, betas=betas, eps=training.epsilon, fused=True)
 
 
 def _is_weight(name: str, value: Tensor) -> bool:

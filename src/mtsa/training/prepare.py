@@ -1,4 +1,4 @@
-"""From examples to what is trained on: token ids, and a model to start from."""
+"""Preparation of a run: encoded data and the initial model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mtsa.data.sharding import Shards
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
-from .inputs import Inputs
+from .model_inputs import Inputs
 from .recipe import Recipe
 from .split import Split, repeated
 from .streamed import stream_part
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Prepared:
-    """Everything that a run starts from."""
+    """The encoded data and the model configuration of a run."""
 
     recipe: Recipe
     labels: list[str]  # classes or tags; empty for numbers and translations

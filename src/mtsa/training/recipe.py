@@ -1,4 +1,4 @@
-"""A recipe: everything that decides a run, with its defaults."""
+"""Recipes: all settings of a run, with their defaults."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ AUTHORS_SWAP: dict[str, Any] = {
     "masks": "full", "pairwise": "identity", "source": "value", "source_scale": "logsigmoid", "source_bias": 0.0,
     "start": "glorot",
 }  # fmt: skip
-"""Tensorized attention as the authors' translator has it: exp of the pair scores, sigmoid of the source2token scores."""
+"""Tensorized attention as in the authors' translator: exp of the pair scores, sigmoid of the source2token scores."""
 
 
 @dataclass(frozen=True)
 class Data(Layout):
-    """Which files, and how to read them: the keys of a layout (`phrases` in training alone), and these."""
+    """The data files, and their format: the keys of `Layout` (`phrases` applies to training only), and these."""
 
     train: str = ""  # a file, or "corpus:questions" for the embedded corpus
     dev: str = ""  # empty: a part of the training data
@@ -44,8 +44,8 @@ class Data(Layout):
 
     @property
     def further(self) -> dict[str, str]:
-        """The further test files by the names of their parts: the file's, with its folder's where two are alike."""
-        plain = [without_endings(name) for name in (self.test, *self.tests)]
+        """The further test files by the names of their parts: the file name, with the folder name if two are equal."""
+        plain = [base_name(name) for name in (self.test, *self.tests)]
         names = [name if plain.count(name) == 1 else f"{Path(file).parent.name}-{name}"
                  for name, file in zip(plain[1:], self.tests, strict=True)]  # fmt: skip
         return {f"test:{name}": file for name, file in zip(names, self.tests, strict=True)}
@@ -56,8 +56,8 @@ class Data(Layout):
         return targets.get(part) or str(getattr(self, f"{part}_target"))
 
 
-def without_endings(file: str) -> str:
-    """The name of a file without its folder and endings: what a test part is called."""
+def base_name(file: str) -> str:
+    """The name of a file without its folder and endings, which is the name of a test part."""
     name = Path(file).name.removesuffix(".gz")
     return name.removesuffix(Path(name).suffix)
 
@@ -84,7 +84,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A pretrained model in the place of word vectors."""
+    """A pretrained model instead of word vectors."""
 
     model: str = ""  # a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
     lr_multiplier: float = 1.0  # learning rate of its weights, relative to the rest
@@ -93,7 +93,7 @@ class Pretrained:
 
 @dataclass(frozen=True)
 class Model:
-    """What stands around the encoder."""
+    """The layers around the encoder."""
 
     pooling: str = "source2token"  # of sentence models
     hidden: int = 300  # of sentence models: width of the layer before the classes
@@ -120,7 +120,7 @@ class Translator:
 
 @dataclass(frozen=True)
 class Training:
-    """How it is trained."""
+    """Optimization, schedule and evaluation."""
 
     optimizer: str = "adam"
     learning_rate: float = 1e-3
@@ -137,7 +137,7 @@ class Training:
     epochs: int = 30
     eval_steps: int = 0  # steps between evaluations; 0: one epoch
     patience: int = 5  # evaluations without a better one; 0: never stop early
-    refit: bool = False  # when the best step is known, train anew for as long on training and dev data together
+    refit: bool = False  # train again on training and dev data, for as many epochs as the best step
     seed: int = 0
     precision: str = "float32"  # or "bfloat16": autocast of the forward pass
     gradient_accumulation_steps: int = 1  # batches of an optimizer step
@@ -171,5 +171,5 @@ class Recipe:
 
     @property
     def swap(self) -> dict[str, Any] | None:
-        """Of translation: the options of tensorized attention in the encoder; None for multi-head attention."""
+        """Translation: the options of tensorized attention in the encoder; None for multi-head attention."""
         return None if self.encoder.get("name") == "multihead" else {**AUTHORS_SWAP, **self.encoder_options}

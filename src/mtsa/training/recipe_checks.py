@@ -1,11 +1,11 @@
-"""Whether a recipe can be run: values out of range, and values that nothing would read, stop it."""
+"""Validation of recipes: unknown names, values out of range, and settings that have no effect."""
 
 from __future__ import annotations
 
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
-from mtsa.models.pooling import POOLINGS
-from mtsa.names import nearest
+from mtsa.messages import nearest
+from mtsa.models.sentence_pooling import POOLINGS
 from mtsa.tasks.registry import get_task
 
 from .recipe import DISTRIBUTED, OPTIMIZERS, PRECISIONS, SCHEDULES, Pretrained, Recipe, Vectors
@@ -14,10 +14,10 @@ _OWN = "(an encoder of your own is loaded with --plugin MODULE)"
 
 
 def check_names(recipe: Recipe, source: str) -> None:
-    """See that what a recipe names exists.
+    """Check the names in a recipe.
 
     Raises:
-        InputError: an unknown task, encoder, option or other name, answered with the nearest one.
+        InputError: an unknown task, encoder, option or other name; the message suggests the nearest one.
     """
     choices = (
         ("model.pooling", recipe.model.pooling, POOLINGS),
@@ -37,10 +37,10 @@ def check_names(recipe: Recipe, source: str) -> None:
 
 
 def check_recipe(recipe: Recipe, source: str) -> None:
-    """See that a recipe can be run.
+    """Check the values of a recipe.
 
     Raises:
-        InputError: a value that is impossible, or that nothing would read.
+        InputError: a value out of range, or a setting without effect.
     """
     training, model = recipe.training, recipe.model
     ranges = (
@@ -74,26 +74,24 @@ def check_recipe(recipe: Recipe, source: str) -> None:
             raise InputError(f"{source}: {place} is {number}; it must be {needed}")
     if training.schedule == "constant" and training.warmup_steps:
         raise InputError(
-            f"{source}: training.warmup_steps is {training.warmup_steps}, but a constant schedule does not read it"
+            f"{source}: training.warmup_steps is {training.warmup_steps}, but the constant schedule has no warm-up"
         )
     if training.schedule != "constant" and training.lr_milestones:
         raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only")
     if recipe.data.oversampling and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
-        raise InputError(f"{source}: data.oversampling is for the phrases of five-class trees, with a dev file; leave it out")
+        raise InputError(f"{source}: data.oversampling applies to phrases of five-class trees with a dev file only; remove it")
     if training.refit and (training.schedule != "constant" or recipe.data.oversampling):
         raise InputError(
             f"{source}: training.refit needs a constant schedule and no data.oversampling; add --set training.refit=false"
         )
     if recipe.vectors.lr_multiplier != 1.0 and not recipe.vectors.file:
-        raise InputError(
-            f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but there is no vectors.file for it"
-        )
+        raise InputError(f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but vectors.file is not set")
     if recipe.vectors.member and not recipe.vectors.file:
-        raise InputError(f"{source}: vectors.member is given, but no vectors.file that would hold it")
+        raise InputError(f"{source}: vectors.member is set, but vectors.file is not")
     _check_pretrained(recipe, source)
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
-        raise InputError(f"{source}: data.tests are further test files of different names, beside the one of data.test")
+        raise InputError(f"{source}: data.tests must be further test files with different names, in addition to data.test")
     get_task(recipe.task).check_settings(recipe, source)
 
 
@@ -103,20 +101,20 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
         if value < 0:
             raise InputError(f"{source}: pretrained.{key} is {value}; it must be at least 0")
     if not wanted.model and wanted != Pretrained():
-        raise InputError(f"{source}: [pretrained] has settings, but no model that they would be for")
+        raise InputError(f"{source}: [pretrained] has settings, but pretrained.model is not set")
     if wanted.model and recipe.vectors.file:
-        raise InputError(f"{source}: pretrained.model takes the place of vectors.file; leave one of them out")
+        raise InputError(f"{source}: pretrained.model replaces vectors.file; remove one of them")
     if wanted.model and recipe.vectors != Vectors():
-        raise InputError(f"{source}: [vectors] is not read with a pretrained model; leave it out")
+        raise InputError(f"{source}: [vectors] is not used with a pretrained model; remove it")
     if wanted.model and recipe.tokens.min_freq:
-        raise InputError(f"{source}: tokens.min_freq is for words; a pretrained model has its own tokens; leave it out")
+        raise InputError(f"{source}: tokens.min_freq is not used with a pretrained model, which has its own tokens; remove it")
 
 
 def check_encoder(recipe: Recipe, source: str) -> None:
-    """See that the encoder exists and has the options that are set, with values of the right type.
+    """Check the name and the options of the encoder.
 
     Raises:
-        InputError: it does not.
+        InputError: an unknown name or option, or a value of the wrong type.
     """
     name = recipe.encoder.get("name")
     if not isinstance(name, str):
@@ -129,8 +127,8 @@ def check_encoder(recipe: Recipe, source: str) -> None:
         if key not in options:
             raise InputError(f'{source}: encoder "{name}" has no option "{key}"; {nearest(key, options)}')
         default = options[key]
-        kinds = (
+        types = (
             (int, float) if isinstance(default, float) else (list, tuple) if isinstance(default, tuple) else (type(default),)
         )
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise InputError(f"{source}: encoder.{key} is {value!r}; it must be like its default, {default!r}")
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise InputError(f"{source}: encoder.{key} is {value!r}; it must have the type of its default, {default!r}")

@@ -1,4 +1,4 @@
-"""Recipes by name, from TOML files and from `--set`: strict, so that unknown keys and wrong types stop them."""
+"""Recipes by name, from TOML files and from `--set`. Unknown keys and wrong types are errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from mtsa.data.readers import ENDINGS
 from mtsa.errors import InputError
-from mtsa.names import nearest, one_line
+from mtsa.messages import nearest, one_line
 from mtsa.tasks.registry import get_task, task_names
 
 from .recipe import Recipe
@@ -36,12 +36,12 @@ RENAMED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Keys of version 0.2 by section, with their present names."""
 
-_LARGEST = 1_000_000  # bytes of a recipe
-_LARGEST_NUMBER = 2**53  # of a whole number: no setting means more, and floating-point numbers go astray beyond
+_LARGEST = 1_000_000  # bytes of a recipe file
+_LARGEST_NUMBER = 2**53  # larger integers are not exact as floating-point numbers
 
 
 def named_recipes() -> dict[str, str]:
-    """The recipes that come with the package: name and first comment line."""
+    """The recipes of the package: name and first comment line."""
     found = {}
     for entry in sorted(resources.files("mtsa.recipes").iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".toml"):
@@ -50,37 +50,37 @@ def named_recipes() -> dict[str, str]:
 
 
 def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
-    """A recipe by its name or from a TOML file, with `section.key=value` settings put over it.
+    """Load a recipe by name or from a TOML file; `section.key=value` settings override it.
 
     Raises:
-        InputError: no such recipe or file, no TOML, an unknown key, a wrong type or an impossible value.
+        InputError: no such recipe or file, invalid TOML, an unknown key, a wrong type or an invalid value.
     """
     if name in named_recipes():
         text, source = resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8"), name
     elif Path(name).suffix.lower() in ENDINGS:
-        raise InputError(f'"{name}" is no recipe; to train on it, write: --train {name}')
+        raise InputError(f'"{name}" is not a recipe; to train on it, use --train {name}')
     elif Path(name).is_file():
         text, source = _text(Path(name)), name
     else:
         raise InputError(f'recipe "{name}" is neither a file nor a known name; {nearest(name, named_recipes())}')
     try:
         table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # no TOML, or a number of thousands of digits
-        raise InputError(f"{source}: this is no TOML: {one_line(error)}") from None
+    except (ValueError, RecursionError) as error:  # invalid TOML, or a number with thousands of digits
+        raise InputError(f"{source}: invalid TOML: {one_line(error)}") from None
     return make_recipe(table, settings or [], source)
 
 
 def _text(path: Path) -> str:
     if path.stat().st_size > _LARGEST:
-        raise InputError(f"{path} has more than {_LARGEST:,} bytes; it is no recipe")
+        raise InputError(f"{path} has more than {_LARGEST:,} bytes; it is not a recipe")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start + 1} is no UTF-8; a recipe is TOML in UTF-8") from None
+        raise InputError(f"{path}: byte {error.start + 1} is not valid UTF-8; a recipe is TOML in UTF-8") from None
 
 
 def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe", *, whole: bool = True) -> Recipe:
-    """A recipe from nested values; where it is not the whole of one, only names and types are checked.
+    """A recipe from nested values; with `whole=False`, only names and types are checked.
 
     Raises:
         InputError: as `load_recipe`.
@@ -88,16 +88,16 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     given: dict[str, Any] = {}
     for setting in settings:
-        _put(given, setting)
+        _apply_setting(given, setting)
     renamed = [*_rename(merged, source), *_rename(given, "--set")]
     if renamed and whole:
         _warn(renamed, source)
     _merge(merged, given)
     task = merged.get("task")
     if isinstance(task, str) and task in task_names() and "encoder" not in merged:
-        kind = get_task(task)
-        merged["encoder"] = kind.encoder_section(kind.default_encoder)
-    recipe: Recipe = _made(Recipe, merged, source, "")
+        default_task = get_task(task)
+        merged["encoder"] = default_task.encoder_section(default_task.default_encoder)
+    recipe: Recipe = _dataclass_from(Recipe, merged, source, "")
     check_names(recipe, source)
     if whole:
         check_recipe(recipe, source)
@@ -105,7 +105,7 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, every key written out."""
+    """The recipe as TOML, with all keys."""
     lines = [f"task = {toml_value(recipe.task)}"]
     for section in dataclasses.fields(Recipe)[1:]:
         value = getattr(recipe, section.name)
@@ -115,22 +115,22 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def same_recipe(path: Path, recipe: Recipe) -> bool:
-    """Whether a recipe was written there before; keys that came since count as at their defaults."""
+    """Whether a file contains this recipe; missing keys have their defaults."""
     try:
         return to_toml(load_recipe(str(path))) == to_toml(recipe)
-    except InputError:  # of a later version, with keys that this one does not know
+    except InputError:  # written by a later version, with unknown keys
         return False
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML syntax."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
-def _put(table: dict[str, Any], setting: str) -> None:
-    """Put one `section.key=value` in place; the value is TOML, or a bare word."""
+def _apply_setting(table: dict[str, Any], setting: str) -> None:
+    """Apply one `section.key=value` setting; the value is TOML, or a bare word."""
     key, equals, text = setting.partition("=")
     section, dot, name = key.strip().partition(".")
     if not equals or not (dot or section == "task"):
@@ -142,26 +142,26 @@ def _put(table: dict[str, Any], setting: str) -> None:
     if dot:
         inner = table.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise InputError(f'--set {setting}: "{section}" is no section')
+            raise InputError(f'--set {setting}: "{section}" is not a section')
         inner[name] = value
     else:
         table[section] = value
 
 
 def _merge(table: dict[str, Any], given: dict[str, Any]) -> None:
-    """Put the values of `--set` over a table, in place."""
+    """Override the values of a table by those of `--set`, in place."""
     for section, values in given.items():
         if not isinstance(values, dict):
             table[section] = values
             continue
         inner = table.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise InputError(f'--set {section}.{next(iter(values))}: "{section}" is no section')
+            raise InputError(f'--set {section}.{next(iter(values))}: "{section}" is not a section')
         inner |= values
 
 
 def rename_keys(table: dict[str, Any], source: str) -> None:
-    """Give keys of version 0.2 their present names, in place, with one deprecation warning.
+    """Rename keys of version 0.2, in place, with one deprecation warning.
 
     Raises:
         InputError: a key under both names.
@@ -171,7 +171,7 @@ def rename_keys(table: dict[str, Any], source: str) -> None:
 
 
 def _rename(table: dict[str, Any], source: str) -> list[str]:
-    """Rename old keys in place; what was renamed."""
+    """Rename old keys in place; returns a description of each."""
     renamed = []
     for section, names in RENAMED.items():
         values = table.get(section)
@@ -192,8 +192,8 @@ def _warn(renamed: list[str], source: str) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=4)
 
 
-def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
-    """A dataclass from a table, strictly."""
+def _dataclass_from(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
+    """A dataclass from a table, with checked keys and types."""
     hints = typing.get_type_hints(kind)
     values = {}
     for key, value in table.items():
@@ -205,13 +205,13 @@ def _made(kind: type, table: dict[str, Any], source: str, section: str) -> Any:
         if dataclasses.is_dataclass(wanted):
             if not isinstance(value, dict):
                 raise InputError(f"{source}: {place} must be a section [{place}]")
-            values[key] = _made(wanted, value, source, place)  # type: ignore[arg-type]
+            values[key] = _dataclass_from(wanted, value, source, place)  # type: ignore[arg-type]
         else:
-            values[key] = _typed(wanted, value, source, place)
+            values[key] = _checked_value(wanted, value, source, place)
     return kind(**values)
 
 
-def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
+def _checked_value(wanted: Any, value: Any, source: str, place: str) -> Any:
     kind = typing.get_origin(wanted) or wanted
     if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
         raise InputError(f"{source}: {place} is a number of {value.bit_length()} bits; it must be at most {_LARGEST_NUMBER:,}")
@@ -220,7 +220,7 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
     if kind is tuple and isinstance(value, list | tuple):
         inner = typing.get_args(wanted)[0]
-        return tuple(_typed(inner, item, source, place) for item in value)
+        return tuple(_checked_value(inner, item, source, place) for item in value)
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{source}: {place} is {value}; it must be a finite number")
     if wrong:
@@ -231,6 +231,6 @@ def _typed(wanted: Any, value: Any, source: str, place: str) -> Any:
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, int):
-                _typed(int if not isinstance(inner, bool) else bool, inner, source, f"{place}.{key}")
+                _checked_value(int if not isinstance(inner, bool) else bool, inner, source, f"{place}.{key}")
         return types.MappingProxyType(dict(value))
     return value

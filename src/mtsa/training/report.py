@@ -1,4 +1,4 @@
-"""What a run came to, in words and tables."""
+"""The results of runs as text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from .run import Outcome
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """What to say at the end of a run."""
+    """The results of a run."""
     lines = [
-        f"best dev at step {outcome.best_step:,} of {outcome.steps:,} ({outcome.seconds:.0f} s): {outcome.dev.figures.line()}",
+        f"best dev at step {outcome.best_step:,} of {outcome.steps:,} ({outcome.seconds:.0f} s): {outcome.dev.metrics.line()}",
     ]
     if outcome.test is not None:
-        lines.append(f"test: {outcome.test.figures.line()}")
+        lines.append(f"test: {outcome.test.metrics.line()}")
     if outcome.test is not None and outcome.unseen is not None:
-        known = outcome.test.figures.count - outcome.unseen.figures.count
-        lines.append(f"without {known:,} test examples that training or dev has too: {outcome.unseen.figures.line()}")
-    lines += [f"{name.removeprefix('test:')}: {score.figures.line()}" for name, score in outcome.further.items()]
+        known = outcome.test.metrics.count - outcome.unseen.metrics.count
+        lines.append(
+            f"without {known:,} test examples that also occur in the training or dev data: {outcome.unseen.metrics.line()}"
+        )
+    lines += [f"{name.removeprefix('test:')}: {score.metrics.line()}" for name, score in outcome.further.items()]
     lines.append(f"run: {outcome.folder}; next: {outcome.task.example_commands(outcome.folder)}")
     return lines
 

@@ -1,4 +1,4 @@
-"""A run folder before its run is finished: what the run is made of, whether one can go on with it, one process at a time."""
+"""The directory of an unfinished run: its data sources, its last checkpoint, and a lock against a second process."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mtsa.errors import InputError
 from mtsa.files import fingerprint, locked, write_json, write_text
 
 from . import checkpoints
-from .folder import MANIFEST, RECIPE, check_run
-from .inputs import MODEL_FILES
+from .model_inputs import MODEL_FILES
 from .recipe import Recipe
 from .recipe_files import same_recipe, to_toml
+from .run_directory import MANIFEST, RECIPE, check_run
 from .split import Split
 
 CHECKPOINTS, REFIT = "checkpoints", "refit"
 SOURCES = "sources.json"
 
 
-def is_first() -> bool:
-    """Whether this process is the one that speaks and writes."""
+def is_main_process() -> bool:
+    """Whether this process logs and writes files (rank 0)."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
-    """What the run is made of, so that another day's run can tell whether it is the same."""
+def describe_sources(recipe: Recipe, split: Split) -> dict[str, Any]:
+    """Checksums and sizes of the data of a run, which decide whether a later run may resume it."""
     counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
     below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
@@ -51,21 +51,21 @@ def sources_of(recipe: Recipe, split: Split) -> dict[str, Any]:
     return {"examples": counts, "sha256": digest.hexdigest(), "files": files}
 
 
-def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
-    """The checkpoint that an unfinished run of this recipe left; None where there is nothing to go on with.
+def find_checkpoint(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
+    """The last checkpoint of an unfinished run of this recipe; None if there is nothing to resume.
 
     Raises:
-        InputError: the folder holds something else.
+        InputError: the folder contains something else.
     """
     if (folder / MANIFEST).exists():
-        tidy(folder)
-        raise InputError(f"{folder} holds a finished run; name another folder with --out, or delete it")
-    found = checkpoints.checkpoints(folder / CHECKPOINTS)
+        remove_checkpoints(folder)
+        raise InputError(f"{folder} contains a finished run; name another folder with --out, or delete it")
+    found = checkpoints.list_checkpoints(folder / CHECKPOINTS)
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
-            raise InputError(f"{folder} holds an unfinished run of another recipe; name another folder, or delete it")
+            raise InputError(f"{folder} contains an unfinished run of another recipe; name another folder, or delete it")
         if read_state(folder / SOURCES) != sources:
-            raise InputError(f"{folder} holds an unfinished run on other data; name another folder, or delete it")
+            raise InputError(f"{folder} contains an unfinished run on other data; name another folder, or delete it")
         return found[-1]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder with --out")
@@ -73,12 +73,12 @@ def find(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
         not entry.name.endswith(".partial") and entry.name not in (CHECKPOINTS, REFIT, SOURCES, RECIPE, "tensorboard")
         for entry in folder.iterdir()
     ):
-        raise InputError(f"{folder} is not empty and holds no run; name another folder with --out")
+        raise InputError(f"{folder} is not empty and contains no run; name another folder with --out")
     return None
 
 
 def read_state(path: Path) -> Any:
-    """What an unfinished run wrote about itself.
+    """Read a JSON file of an unfinished run.
 
     Raises:
         InputError: it cannot be read.
@@ -86,36 +86,36 @@ def read_state(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path} is damaged; delete the folder, and train anew") from None
+        raise InputError(f"{path} is damaged; delete the folder and train again") from None
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """The run folder, made if need be, for this run alone.
+def lock_run_directory(folder: Path) -> Iterator[None]:
+    """Create the run directory if necessary, and lock it against other processes.
 
     Raises:
-        InputError: it cannot be made, or another process is at work in it.
+        InputError: it cannot be created, or another process uses it.
     """
-    if not is_first():
+    if not is_main_process():
         yield
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
-    with locked(folder) as mine:
-        if not mine:
+    with locked(folder) as acquired:
+        if not acquired:
             raise InputError(f"{folder}: another process is training in it; wait for it, or name another folder with --out")
         try:
             yield
         except InputError:
             with suppress(OSError):
-                folder.rmdir()  # goes when nothing is in it
+                folder.rmdir()  # if it is empty
             raise
 
 
-def tidy(folder: Path) -> None:
-    """Remove what a finished run needs no more; a folder that holds no whole run is left as it is."""
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints of a finished run; an unfinished or damaged run is not changed."""
     with suppress(InputError):
         check_run(folder)
         for name in (CHECKPOINTS, REFIT):
@@ -123,11 +123,11 @@ def tidy(folder: Path) -> None:
         (folder / SOURCES).unlink(missing_ok=True)
 
 
-def begin(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
-    """Make the run folder, with what tells a later run that it is the same."""
+def init_run_directory(folder: Path, recipe: Recipe, sources: dict[str, Any], *, fresh: bool) -> None:
+    """Create the run directory, with the files that identify the run when it is resumed."""
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        for partial in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+        for partial in folder.glob(".*.partial"):  # of a killed process
             partial.unlink()
         if fresh:
             shutil.rmtree(folder / REFIT, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Run one recipe: from files to a run folder. A run that was stopped goes on where its last checkpoint is."""
+"""Run one recipe: from data files to a run directory. An interrupted run resumes from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -12,27 +12,36 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from mtsa.data.batching import LEAST
+from mtsa.data.batching import MIN_BATCH_SIZE
 from mtsa.errors import InputError
 from mtsa.machine import circumstances
-from mtsa.metrics.base import PartScore
-from mtsa.models.quiet import quiet
+from mtsa.metrics.protocol import PartScore
+from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 from mtsa.tasks.base import Task
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
 from . import checkpoints
-from .card import model_card
 from .distributed import world
-from .folder import write_run
-from .loading import batches_of
+from .epoch_batches import batches_of
 from .loop import TrainingLoop, steps_of, steps_per_epoch
+from .model_card import model_card
 from .prepare import Prepared, prepare
 from .recipe import Recipe
-from .resume import CHECKPOINTS, REFIT, alone, begin, find, is_first, sources_of, tidy
+from .resume import (
+    CHECKPOINTS,
+    REFIT,
+    describe_sources,
+    find_checkpoint,
+    init_run_directory,
+    is_main_process,
+    lock_run_directory,
+    remove_checkpoints,
+)
+from .run_directory import write_run
 from .split import Split, read_split
-from .weights import written
+from .weight_files import report_write_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,12 +51,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     folder: Path
     dev: PartScore
     test: PartScore | None
-    unseen: PartScore | None  # the test part without texts that stand in the training or dev data, if there are such
+    unseen: PartScore | None  # the test part without texts that also occur in the training or dev data
     further: dict[str, PartScore]  # further test parts
     best_step: int
     steps: int
@@ -61,61 +70,62 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
     Args:
         recipe: the settings.
         folder: the run directory; an unfinished run of the same recipe and data in it is resumed.
-        split: the examples, where they are not those of the recipe's files.
+        split: the examples, if they are not read from the files of the recipe.
         tensorboard: whether to write files for TensorBoard.
 
     Raises:
-        InputError: bad data, or a folder that holds something else.
+        InputError: invalid data, or a folder with other content.
     """
-    quiet()
+    silence_transformers()
     world()  # the process group, where there are several processes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > min(LEAST if recipe.training.batch_tokens else recipe.training.batch_size, LEAST):
+    if processes > min(MIN_BATCH_SIZE if recipe.training.batch_tokens else recipe.training.batch_size, MIN_BATCH_SIZE):
         raise InputError(
-            f"{processes} processes need batches of at least as many, and are at most {LEAST}; set training.batch_size"
+            f"{processes} processes need batches of at least as many examples; set training.batch_size (at most "
+            f"{MIN_BATCH_SIZE} processes are supported)"
         )
-    own = split or read_split(recipe)
-    sources = sources_of(recipe, own)
-    find(folder, recipe, sources)
-    prepared = prepare(recipe, own)
-    with alone(folder):
-        last = find(folder, recipe, sources)  # again: another process may have ended since
-        return _run(prepared, folder, own, sources, last, tensorboard=tensorboard)
+    examples = split or read_split(recipe)
+    sources = describe_sources(recipe, examples)
+    find_checkpoint(folder, recipe, sources)
+    prepared = prepare(recipe, examples)
+    with lock_run_directory(folder):
+        last = find_checkpoint(folder, recipe, sources)  # again: another process may have finished since
+        return _run(prepared, folder, examples, sources, last, tensorboard=tensorboard)
 
 
 def _run(
     prepared: Prepared,
     folder: Path,
-    own: Split,
+    split: Split,
     sources: dict[str, Any],
     last: Path | None,
     *,
     tensorboard: bool,
 ) -> Outcome:
-    recipe, first, model = prepared.recipe, is_first(), _start_model(prepared)
+    recipe, first, model = prepared.recipe, is_main_process(), _initial_model(prepared)
     if first:
-        begin(folder, recipe, sources, fresh=last is None)
+        init_run_directory(folder, recipe, sources, fresh=last is None)
         for remark in prepared.remarks:
             _log.warning(remark)
         _log.info(_overview(prepared))
         if prepared.repeated and all(prepared.repeated):
             _log.warning("All test examples also occur in the training or dev data; test scores are not meaningful")
-    _check_shares(prepared)
+    _check_batch_sizes(prepared)
     loop = _loop(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(loop, last, "training", best=True)
     best = loop.load_best()
     dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
-    end = _End(prepared, loop, dev, best, loop.state.step, loop.seconds)
+    end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds)
     if recipe.training.refit:
-        end = _refit(end, own, folder / REFIT)
+        end = _refit(end, split, folder / REFIT)
     outcome = _finish(end, folder, sources, loop.state.curve, write=first)
     if dist.is_initialized():
         dist.barrier()
     return outcome
 
 
-def _start_model(prepared: Prepared) -> PreTrainedModel:
-    """The model to start from; a value that its layers refuse is the recipe's fault."""
+def _initial_model(prepared: Prepared) -> PreTrainedModel:
+    """The initial model; invalid options of its layers are errors in the recipe."""
     try:
         return prepared.model()
     except InputError:
@@ -125,8 +135,8 @@ def _start_model(prepared: Prepared) -> PreTrainedModel:
 
 
 @dataclass(frozen=True)
-class _End:
-    """What training ends with: the model to keep is that of the loop."""
+class _TrainingResult:
+    """The result of the training; `loop.model` is the final model."""
 
     prepared: Prepared
     loop: TrainingLoop
@@ -153,18 +163,18 @@ def _loop(
 
 
 def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> None:
-    """Train to the end, from the last checkpoint if there is one; `best`: whether the best model will be asked for."""
-    _agree(loop, last)
+    """Train to the end, from the last checkpoint if there is one; `best`: whether `load_best` will be called."""
+    _check_shared_directory(loop, last)
     if last is not None:
         loop.restore(last, best=best)
-        if is_first():
+        if is_main_process():
             _log.info(f"resuming from step {loop.state.step:,}")
     with progress(note, loop.max_steps, unit="steps") as bar:
         loop.run(bar.update)
 
 
-def _check_shares(prepared: Prepared) -> None:
-    """See that each process has a share of every batch.
+def _check_batch_sizes(prepared: Prepared) -> None:
+    """Check that every batch has at least one example for each process.
 
     Raises:
         InputError: a batch is too small.
@@ -175,8 +185,8 @@ def _check_shares(prepared: Prepared) -> None:
         raise InputError(f"a batch has fewer examples than there are processes ({processes}); use fewer, or larger shards")
 
 
-def _agree(loop: TrainingLoop, last: Path | None) -> None:
-    """See that all processes look at the same run folder.
+def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
+    """Check that all processes see the same run directory.
 
     Raises:
         InputError: they do not.
@@ -191,34 +201,36 @@ def _agree(loop: TrainingLoop, last: Path | None) -> None:
         raise InputError(f"{loop.folder}: not all processes see the same files; it must be on a disk that all machines share")
 
 
-def _refit(found: _End, split: Split, folder: Path) -> _End:
-    """Train anew on training and dev data together, for as many passes as the best step took; its dev figures stay."""
-    recipe = found.prepared.recipe
+def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResult:
+    """Train again on training and dev data, for as many epochs as the best step; the dev metrics do not change."""
+    recipe = first.prepared.recipe
     assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
-    batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (found.prepared, prepared)]
-    steps = max(1, round(found.best * batches[1] / batches[0]))
+    batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (first.prepared, prepared)]
+    steps = max(1, round(first.best * batches[1] / batches[0]))
     training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
     loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
-    if is_first():
+    if is_main_process():
         _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
-    last = checkpoints.checkpoints(folder)
+    last = checkpoints.list_checkpoints(folder)
     _train(loop, last[-1] if last else None, "refit", best=False)
     loop.load_last()
-    prepared.repeated = found.prepared.repeated
-    prepared.remarks = found.prepared.remarks
-    return _End(prepared, loop, found.dev, found.best, found.steps, found.seconds + loop.seconds, steps)
+    prepared.repeated = first.prepared.repeated
+    prepared.remarks = first.prepared.remarks
+    return _TrainingResult(prepared, loop, first.dev, first.best, first.steps, first.seconds + loop.seconds, steps)
 
 
-def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool) -> Outcome:
+def _finish(
+    end: _TrainingResult, folder: Path, sources: dict[str, Any], dev_curve: list[dict[str, Any]], *, write: bool
+) -> Outcome:
     prepared, model, parts = end.prepared, end.loop.model, end.prepared.parts
     test, unseen = None, None
     if "test" in parts:
-        found = parts["test"].predict(model)
-        test = parts["test"].score(found)
+        predictions = parts["test"].predict(model)
+        test = parts["test"].score(predictions)
         if any(prepared.repeated) and not all(prepared.repeated):
-            unseen = parts["test"].score(found, [place for place, known in enumerate(prepared.repeated) if not known])
+            unseen = parts["test"].score(predictions, [place for place, known in enumerate(prepared.repeated) if not known])
     further = {name: part.score(part.predict(model)) for name, part in parts.items() if name.startswith("test:")}
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
@@ -227,7 +239,7 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
             "seed": prepared.recipe.training.seed,
             "sources": sources,
             "remarks": prepared.remarks,
-            "parameters": {"all": trained, "words": word_weights(model)},
+            "parameters": {"all": trained, "words": count_word_parameters(model)},
             "steps": end.steps,
             "best_step": end.best,
             "refit_steps": end.refit_steps,
@@ -236,18 +248,18 @@ def _finish(end: _End, folder: Path, sources: dict[str, Any], dev_curve: list[di
         }
         metrics = {"dev": end.dev.as_json()} | ({"test": test.as_json()} if test else {})
         metrics |= {name: score.as_json() for name, score in further.items()}
-        if unseen is not None:  # the same answers, without the texts that training has seen
+        if unseen is not None:  # the same predictions, without texts that occur in the training data
             metrics["test"]["unseen"] = {key: value for key, value in unseen.as_json().items() if not isinstance(value, list)}
         scores = {"dev": end.dev} | ({"test": test} if test else {}) | further
         card = model_card(prepared.recipe, folder.resolve().name, prepared.labels, scores, record)
-        with written(folder):
+        with report_write_errors(folder):
             write_run(folder, prepared.recipe, model, prepared.inputs, {"metrics": metrics, "record": record}, card)
-        tidy(folder)
+        remove_checkpoints(folder)
     return Outcome(folder, end.dev, test, unseen, further, end.best, end.steps, end.seconds, get_task(prepared.recipe.task))
 
 
-def word_weights(model: PreTrainedModel) -> int:
-    """How many of a model's weights are those of its words."""
+def count_word_parameters(model: PreTrainedModel) -> int:
+    """The number of parameters of the word embeddings."""
     words = getattr(model, "words", None) or model.get_input_embeddings()
     return sum(value.numel() for value in words.parameters())
 
@@ -256,24 +268,24 @@ def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
     like = train.sample
     steps, every = steps_of(recipe.training, steps_per_epoch(train, recipe.training))
-    kind = get_task(recipe.task).describe_labels(prepared.labels)
+    labels = get_task(recipe.task).describe_labels(prepared.labels)
     size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch_size)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
-        f"{recipe.encoder['name']}: {sizes}, {kind}; {prepared.inputs.about}; at most {steps:,} steps of "
+        f"{recipe.encoder['name']}: {sizes}, {labels}; {prepared.inputs.about}; at most {steps:,} steps of "
         f"{size}, dev every {every:,}; {padding_share(like, list(batches_of(like, recipe.training))):.1%} padding"
     )
 
 
 def padding_share(part: EncodedData, batches: list[list[int]]) -> float:
-    """The part of all places that is padding; a pair's texts are read in two groups by length."""
+    """The share of padding in all tokens of the batches."""
     words = sum(part.token_count(batch) for batch in batches)
-    places = sum(part.padded_size(batch) for batch in batches)
-    return 1.0 - words / places if places else 0.0
+    padded = sum(part.padded_size(batch) for batch in batches)
+    return 1.0 - words / padded if padded else 0.0
 
 
 def set_threads() -> None:
-    """One share of the cores for each process that torchrun starts here, unless the user chose."""
+    """Divide the cores among the processes of torchrun, unless OMP_NUM_THREADS is set."""
     share = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if share > 1 and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))

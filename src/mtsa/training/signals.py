@@ -12,13 +12,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether a signal has asked to stop."""
+    """Whether a signal has requested a stop."""
 
     def __init__(self) -> None:
         self.requested = False
 
     def request(self, *_: Any) -> None:
-        """Ask to stop after the current step; the second time, stop at once."""
+        """Request a stop after the current step; the second time, stop at once."""
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True

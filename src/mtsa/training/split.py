@@ -1,4 +1,4 @@
-"""Which examples a run has: files read, a dev part cut off, repeated texts found."""
+"""The train, dev and test examples of a run, and duplicates between them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data.catalogue import SOURCES
+from mtsa.data.classification_formats import oversample
 from mtsa.data.examples import Example
-from mtsa.data.official import emphasised
 from mtsa.data.sharding import Shards, is_shards, open_shards
 from mtsa.errors import InputError
 from mtsa.tasks.registry import get_task
@@ -27,7 +27,7 @@ _WORDY = 4  # words of a label
 
 @dataclass(frozen=True)
 class Split:
-    """Examples of each part, before they are numbered: texts, pairs, or sentences with tags or roles."""
+    """The examples of each part, before they are encoded: texts, pairs, or sentences with tags or roles."""
 
     train: list[Any] | Shards
     dev: list[Any]
@@ -40,26 +40,26 @@ class Split:
         return (text for example in self.train for text in example.texts)
 
     def held_out(self) -> dict[str, list[Any]]:
-        """The parts that are there but for the training part, by name."""
+        """The non-empty parts except the training part, by name."""
         return {name: examples for name, examples in {"dev": self.dev, "test": self.test, **self.tests}.items() if examples}
 
     def named(self) -> dict[str, list[Any] | Shards]:
-        """The parts that are there, by name."""
+        """The non-empty parts, by name."""
         return ({"train": self.train} if self.train else {}) | self.held_out()
 
 
 def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split:
-    """Read the files of a recipe; without a dev file, cut one from the training data.
+    """Read the files of a recipe; without a dev file, split a dev part off from the training data.
 
     Args:
         recipe: the settings.
         memory: parts that are given as values instead of files (`mtsa.data.in_memory`).
 
     Raises:
-        InputError: whatever is wrong with them.
+        InputError: invalid data.
     """
     if not recipe.data.train:
-        raise InputError("there is nothing to train on; name a file with --train, or a recipe (mtsa recipes)")
+        raise InputError("there is no training data; name a file with --train, or a recipe (mtsa recipes)")
     task = get_task(recipe.task)
     shards = _sharded(recipe) if is_shards(recipe.data.train) else None
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
@@ -75,14 +75,14 @@ def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split
     remarks: list[str] = []
     for part, name in files.items():
         if memory is not None and part in memory:
-            read[part], told = task.read_memory(recipe, memory[part], part)
-            remarks += told
+            read[part], messages = task.read_memory(recipe, memory[part], part)
+            remarks += messages
         elif name and not (part == "train" and shards is not None):
             check_there(name)
             phrases = layout.phrases and part == "train"
             target = _target(recipe, part, name)
-            read[part], told = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
-            remarks += told
+            read[part], messages = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
+            remarks += messages
     dev, test = (read.pop(part, []) for part in ("dev", "test"))
     if shards is not None:
         return Split(shards, dev, test, remarks, read)
@@ -90,12 +90,12 @@ def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split
     if task.stratified:
         check_labels(recipe, {str(example.label) for example in train}, len(train))
     if not dev:
-        train, dev = cut(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
+        train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
         same = sum(_known(dev, train))
-        shared = f", {same:,} of which the rest has too, so that dev figures flatter" if same else ""
-        remarks.append(f"dev: {len(dev):,} examples cut from the training data{shared}")
+        shared = f", {same:,} of which also remain in it, so that dev metrics are too optimistic" if same else ""
+        remarks.append(f"dev: {len(dev):,} examples split off from the training data{shared}")
     if recipe.data.oversampling:
-        train = emphasised(train, recipe.data.oversampling)
+        train = oversample(train, recipe.data.oversampling)
     return Split(train, dev, test, remarks, read)
 
 
@@ -103,11 +103,11 @@ def _sharded(recipe: Recipe) -> Shards:
     """The shards that a recipe trains on.
 
     Raises:
-        InputError: what needs all training data in memory.
+        InputError: a setting that needs all training data in memory.
     """
     shards = open_shards(Path(recipe.data.train), recipe.task)
     if not recipe.data.dev:
-        raise InputError(f"{shards.folder}: no dev part is cut from shards; name a file with --dev")
+        raise InputError(f"{shards.folder}: no dev part can be split off from shards; name a file with --dev")
     if recipe.training.refit or recipe.data.oversampling:
         raise InputError(f"{shards.folder}: training.refit and data.oversampling need the training data in one file")
     return shards
@@ -129,10 +129,10 @@ def _target(recipe: Recipe, part: str, name: str) -> Path | None:
 
 
 def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
-    """Nearly as many labels as rows, or many that are sentences: the label column is the wrong one, or holds numbers.
+    """Check that the label column is plausible: not nearly as many labels as rows, and not many that are sentences.
 
     Raises:
-        InputError: that is so.
+        InputError: it is not.
     """
     different = len(labels)
     sentences = sum(len(label.split()) for label in labels) > _WORDY * different
@@ -144,22 +144,22 @@ def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
 
 
 def check_there(name: str) -> None:
-    """A file of a recipe that can be fetched is answered with how.
+    """Check that a file exists; for known data sets, the message contains the download command.
 
     Raises:
-        InputError: it is not there.
+        InputError: it does not exist.
     """
     if Path(name).exists():
         return
     for source in SOURCES.values():
         known = {inside for file in source.files for inside in (file.name, *(taken for _, taken in file.members))}
         if Path(name).parent.name == "data" and Path(name).name in known:
-            raise InputError(f"{name}: there is no such file; fetch it with: mtsa data get {source.name}")
+            raise InputError(f"{name}: there is no such file; download it with: mtsa data get {source.name}")
     raise InputError(f"{name}: there is no such file")
 
 
-def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
-    """Cut a share off, drawn from the seed, from each class by itself; a class keeps at least one example.
+def split_off(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
+    """Split a random share off, from each class separately; a class keeps at least one example.
 
     Raises:
         InputError: too few examples.
@@ -174,22 +174,22 @@ def cut(examples: Sequence[Example], share: float, seed: int, *, by_class: bool)
         count = min(len(members) - 1, max(1, round(share * len(members))))
         taken.update(members[place] for place in order[: max(0, count)])
     if not taken:
-        raise InputError(f"{len(examples)} examples are too few to cut a dev part from; give more, or a file with --dev")
+        raise InputError(f"{len(examples)} examples are too few to split a dev part off; use more, or a file with --dev")
     kept = [example for number, example in enumerate(examples) if number not in taken]
     return kept, [examples[number] for number in sorted(taken)]
 
 
 def repeated(split: Split) -> list[bool]:
-    """For each test text or pair, whether it stands in the training or dev data too, but for case and spaces."""
+    """For each test example, whether its texts also occur in the training or dev data, ignoring case and spaces."""
     return _known(split.test, split.train, split.dev) if split.test else []
 
 
-def _known(asked: Sequence[Any], *parts: Iterable[Any]) -> list[bool]:
-    """For each of some examples, whether a part has its texts too, but for case and spaces."""
+def _known(examples: Sequence[Any], *parts: Iterable[Any]) -> list[bool]:
+    """For each example, whether its texts occur in one of the parts, ignoring case and spaces."""
 
     def plain(example: Any) -> tuple[str, ...]:
         return tuple(" ".join(text.casefold().split()) for text in example.texts)
 
-    wanted = {plain(example) for example in asked}
+    wanted = {plain(example) for example in examples}
     known = {text for part in parts for text in map(plain, part) if text in wanted}
-    return [plain(example) in known for example in asked]
+    return [plain(example) in known for example in examples]

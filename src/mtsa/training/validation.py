@@ -1,4 +1,4 @@
-"""Is a run folder from outside what it says? Checked before anything of its size is built or read."""
+"""Validation of run directories from untrusted sources, before anything of their size is allocated."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from mtsa.errors import InputError
-from mtsa.names import one_line
+from mtsa.messages import one_line
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
-_LARGEST, _LAYERS, _PLACES = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
+_LARGEST, _LAYERS, _MAX_POSITIONS = 10**8, 1000, 10**5  # any number of a configuration; layers; positions
 
 
-def check_weights(folder: Path, kind: type[nn.Module], read: Callable[[Path], Any]) -> Any:
-    """See that the weights of a run directory are those of its configuration: names, shapes, floating-point numbers.
+def check_weights(folder: Path, model_class: type[nn.Module], read: Callable[[Path], Any]) -> Any:
+    """Check that the weights of a run directory match its configuration: names, shapes and types.
 
     Args:
         folder: the run directory.
-        kind: the class of the model.
+        model_class: the class of the model.
         read: reads the configuration.
 
     Returns:
         The configuration.
 
     Raises:
-        InputError: they are not, or the configuration has an impossible number.
+        InputError: they do not, or the configuration has a value out of range.
     """
     try:
         config = read(folder)
@@ -39,24 +39,24 @@ def check_weights(folder: Path, kind: type[nn.Module], read: Callable[[Path], An
     _check_numbers(folder, config)
     try:
         with torch.device("meta"):
-            model = kind(config)
+            model = model_class(config)
             tie = getattr(model, "tie_weights", None)
             if tie is not None:
                 tie()
             wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     except Exception as error:
-        raise InputError(f"{folder}: config.json describes no model ({one_line(error)})") from None
-    there = _shapes(folder / "model.safetensors")
-    for name, shape in there.items():
+        raise InputError(f"{folder}: config.json is not the configuration of a model ({one_line(error)})") from None
+    shapes = _shapes(folder / "model.safetensors")
+    for name, shape in shapes.items():
         if name not in wanted:
-            raise InputError(f"{folder}: model.safetensors holds {name[:80]}, which config.json does not ask for; train again")
+            raise InputError(f"{folder}: model.safetensors contains {name[:80]}, which config.json does not have; train again")
         if shape != wanted[name]:
-            raise InputError(f"{folder}: {name} has the shape {shape}, but config.json asks for {wanted[name]}; train again")
-    own = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    held = {id(own[name]) for name in there}  # of weights that are one under several names, one is saved
-    missing = [name for name in wanted if id(own[name]) not in held]
+            raise InputError(f"{folder}: {name} has the shape {shape}, but config.json requires {wanted[name]}; train again")
+    tensors = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    present = {id(tensors[name]) for name in shapes}  # tied weights are saved once
+    missing = [name for name in wanted if id(tensors[name]) not in present]
     if missing:
-        raise InputError(f"{folder}: model.safetensors does not hold {missing[0]}; train again")
+        raise InputError(f"{folder}: model.safetensors does not contain {missing[0]}; train again")
     return config
 
 
@@ -64,7 +64,7 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     try:
         with safe_open(path, framework="pt") as file:
             found = {}
-            for name in file.keys():  # noqa: SIM118  # no dictionary
+            for name in file.keys():  # noqa: SIM118  # not a dict
                 part = file.get_slice(name)
                 if part.get_dtype() not in _FLOATS:
                     raise InputError(f"{path}: {name[:80]} is of type {part.get_dtype()}; weights are floating-point numbers")
@@ -73,14 +73,14 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     except (SafetensorError, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is no safetensors file ({one_line(error)})") from None
+        raise InputError(f"{path} is not a safetensors file ({one_line(error)})") from None
 
 
 def _check_numbers(folder: Path, config: Any) -> None:
     for key, value in _numbers(config.to_dict()):
-        most = _LAYERS if "layer" in key else _PLACES if "position" in key else _LARGEST
+        most = _LAYERS if "layer" in key else _MAX_POSITIONS if "position" in key else _LARGEST
         if not math.isfinite(value) or abs(value) > most:
-            raise InputError(f"{folder}: config.json has {key} = {value:.3g}, which no model has")
+            raise InputError(f"{folder}: config.json has {key} = {value:.3g}, which is out of range")
 
 
 def _numbers(values: Any, key: str = "") -> Iterator[tuple[str, float]]:

@@ -1,0 +1,57 @@
+"""`mtsa evaluate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import exit_on_error
+from .options import (
+    Delimiter,
+    Encoding,
+    Format,
+    LabelColumn,
+    NumBeams,
+    PairColumn,
+    RunDirectory,
+    TextColumn,
+    check_options,
+    given,
+)
+
+
+def evaluate(
+    run: RunDirectory,
+    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
+    target: Annotated[str | None, typer.Option(help="Translation: the file with the translations.")] = None,
+    num_beams: NumBeams = None,
+    text_column: TextColumn = None,
+    pair_column: PairColumn = None,
+    label_column: LabelColumn = None,
+    format: Format = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run directory by default.")
+    ] = None,
+) -> None:
+    """Metrics on a file with labels: accuracy or F1, a table of the classes or labels, a confusion matrix."""
+    from mtsa.inference.auto import open_predictor
+    from mtsa.progress import progress
+
+    with exit_on_error():
+        predictor = open_predictor(run)
+        options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
+        options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
+        check_options({**options, **given(picture=picture)}, predictor.evaluate_options, predictor.task)
+        with progress("evaluating"):
+            score = predictor.evaluate(data, **options)
+        typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.metrics.table())
+        path = picture or run / "confusion.png"
+        drawn = predictor.draw(score, path)
+    if drawn and not as_json:
+        typer.echo(f"confusion matrix: {path}")

@@ -1,0 +1,63 @@
+"""Attention maps as plain values, and the pairs of words with the largest weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from .attention_maps import AttentionMaps
+
+
+def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
+    """Attention maps as plain values.
+
+    Args:
+        one: the maps of one sentence.
+        features: whether source2token and pooling weights are given for every feature, or as their mean.
+        digits: significant digits of each weight; 0: all.
+    """
+    layers = []
+    for layer in one.layers:
+        source = layer.source2token if features else layer.source2token.mean(-1)
+        layers.append(
+            {
+                "heads": layer.heads,
+                "token2token": _rounded(layer.token2token, digits),
+                "source2token": _rounded(source, digits),
+            }
+        )
+    pooling = None if one.pooling is None else _rounded(one.pooling if features else one.pooling.mean(-1), digits)
+    predicates = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
+    return {"words": one.words, "answer": one.answer, **predicates, "layers": layers, "pooling": pooling}
+
+
+def _rounded(weights: Tensor, digits: int) -> list[Any]:
+    if not digits:
+        return weights.tolist()
+    exact = weights.double()
+    scale = 10.0 ** (digits - 1 - exact.abs().clamp(min=1e-300).log10().floor())
+    return ((exact * scale).round() / scale).tolist()
+
+
+def relative_weights(weights: Tensor) -> Tensor:
+    """Weights relative to a uniform distribution over the nonzero weights of their row."""
+    return weights * (weights > 0).sum(-1, keepdim=True)
+
+
+def strongest_pairs(
+    one: AttentionMaps, count: int, *, layer: int = -1, feature: int | None = None
+) -> list[tuple[float, str, str, str]]:
+    """The pairs with the largest relative weights: (relative weight, head, query word, key word)."""
+    found = one.layers[layer]
+    relative = relative_weights(found.pairs(feature))
+    alone = (found.token2token > 0).sum(-1) < 2  # rows with a single key are not informative
+    relative = relative.masked_fill(alone[..., None], 0.0)
+    values, places = relative.flatten().topk(min(count, relative.numel()))
+    size = len(one.words)
+    pairs = []
+    for value, place in zip(values.tolist(), places.tolist(), strict=True):
+        if value > 0:
+            head, query, key = place // (size * size), place // size % size, place % size
+            pairs.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
+    return pairs

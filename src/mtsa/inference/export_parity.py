@@ -1,0 +1,218 @@
+"""Comparison of an exported model with the original: random inputs of several lengths, underflow, and real texts with timing.
+
+Letters: B batch, N tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from mtsa.data.batching import sorted_batches
+from mtsa.machine import circumstances
+from mtsa.nn.functional import tensorized_attention
+from mtsa.tasks.predictor import Predictor
+
+from .graph_export import FILES, CheckTexts, ExportSpec, silence_exporters
+
+LENGTHS = (1, 31, 32, 33, 200, 512)
+TOLERANCE = 1e-4  # of two probabilities
+_GAPS = 9  # words of the case with opposed gaps
+
+Graph = Callable[..., Sequence[Any]]
+"""An exported model: arrays in the order of its inputs -> arrays."""
+
+
+def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
+    """Load an exported graph."""
+    path = folder / (file or FILES[form])
+    if form == "torch":
+        module = torch.export.load(path).module()
+        return lambda *arrays: [out.numpy() for out in module(*map(torch.from_numpy, arrays))]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
+    """The largest difference at each length, alone and among shorter sentences.
+
+    Args:
+        parts: the model.
+        graph: its export.
+        words: size of the vocabulary from which inputs are drawn.
+        longest: maximum input length of the model; 0: no limit.
+    """
+    rows = []
+    generator = torch.Generator().manual_seed(0)
+    for length in LENGTHS:
+        if longest and length > longest:
+            continue
+        apart = 0.0
+        for batch in (1, 3):
+            ids = torch.randint(1, words, (batch, length), generator=generator)
+            real = torch.ones_like(ids)
+            real[1:, max(1, length // 2) :] = 0
+            ids = ids * real
+            flags = torch.zeros_like(ids).index_fill_(1, torch.tensor(length // 2), 1)
+            given = {
+                "input_ids": ids,
+                "attention_mask": real,
+                "predicates": flags,
+                "pair_ids": ids.flip(0),
+                "pair_mask": real.flip(0),
+            }
+            arrays = [given[name] for name in parts.probability_model.inputs]
+            apart = max(apart, _max_difference(parts.probability_model, graph, arrays, real))
+        rows.append({"length": length, "apart": apart})
+    return rows
+
+
+@torch.no_grad()
+def _max_difference(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], real: Tensor) -> float:
+    largest = 0.0
+    for one, other in zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True):
+        found = torch.from_numpy(np.asarray(other))
+        if one.dim() == 3 or (one.dim() == 2 and one.shape == real.shape and one.shape[1] > 1 and len(arrays) == 3):
+            one, found = one[real.bool()], found[real.bool()]  # outputs at padded positions are arbitrary
+        largest = max(largest, float((one - found).abs().max()))
+    return largest
+
+
+class _Attention(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+        out: Tensor = tensorized_attention(q, k, v, s, masks="full, forward", scale=1.0)
+        return out
+
+
+@torch.no_grad()
+def check_underflow(form: str, folder: Path) -> dict[str, float]:
+    """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
+
+    One key has a source score of 120 and a token score of -240, the others 0 and 0. The values are the largest differences
+    from the definition in double precision, of the export and of this package.
+    """
+    generator = torch.Generator().manual_seed(0)
+    q, k, s = torch.ones(1, 2, _GAPS, 1), torch.zeros(1, 2, _GAPS, 1), torch.zeros(1, 2, _GAPS, 5)
+    v = torch.randn(1, 2, _GAPS, 5, generator=generator)
+    k[:, :, 0], s[:, :, 0] = -240.0, 120.0
+    inputs = (q, k, v, s)
+    length = Dim("length", min=1, max=4096)
+    path = folder / f"gaps{Path(FILES[form]).suffix}"
+    with silence_exporters():
+        program = torch.export.export(_Attention(), inputs, dynamic_shapes=({2: length},) * 4)
+        if form == "onnx":
+            made = torch.onnx.export(program, input_names=["q", "k", "v", "s"], dynamo=True)
+            assert made is not None
+            made.save(path)
+        else:
+            torch.export.save(program, path)
+    graph = open_graph(folder, form, path.name)
+    wanted = tensorized_attention(*(one.double() for one in inputs), masks="full, forward", scale=1.0, backend="reference")
+    found = torch.from_numpy(np.asarray(graph(*(one.numpy() for one in inputs))[0])).double()
+    own = tensorized_attention(*inputs, masks="full, forward", scale=1.0).double()
+    for beside in folder.glob(f"{path.name}*"):
+        beside.unlink()
+    return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
+
+
+def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence[str], data: str) -> dict[str, Any]:
+    """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
+
+    Args:
+        parts: what was exported.
+        graph: its export.
+        texts: the texts, with their labels where they have some.
+        names: the names of the classes; empty where the model predicts numbers.
+        data: the file they are of.
+    """
+    count = len(texts.data)
+    report: dict[str, Any] = {"data": Path(data).name, "texts": count}
+    eager = lambda *arrays: [out.numpy() for out in parts.probability_model(*map(torch.from_numpy, arrays))]  # noqa: E731
+    answers: dict[str, np.ndarray[Any, Any]] = {}
+    for way, tokens, limit in (("batches", 4096, 64), ("one at a time", 0, 1)):
+        batches = list(sorted_batches(texts.data.lengths, tokens=tokens or 10**9, most=limit))
+        fed = [_graph_inputs(parts, texts, batch) for batch in batches]
+        seconds = {"model": math.inf, "export": math.inf}
+        for _ in range(3):
+            for name, call in (("model", eager), ("export", graph)):
+                answers[name], spent = _timed(call, fed, batches, count)
+                seconds[name] = min(seconds[name], spent)
+        report[way] = {**seconds, "ratio": seconds["model"] / seconds["export"]}
+    report["apart"] = float(np.abs(answers["model"] - answers["export"]).max())
+    if names:
+        report["same labels"] = int((answers["model"].argmax(1) == answers["export"].argmax(1)).sum())
+        if texts.labels and set(texts.labels) <= set(names):
+            known = [names.index(label) for label in texts.labels]
+            report["accuracy"] = {name: float((found.argmax(1) == known).mean()) for name, found in answers.items()}
+    return report
+
+
+def _graph_inputs(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:
+    inputs = texts.data.collate(batch)
+    return [inputs[name].numpy() for name in parts.inputs]
+
+
+@torch.inference_mode()
+def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], count: int) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    found = [np.asarray(call(*arrays)[0]) for arrays in fed]
+    spent = time.perf_counter() - begun
+    answers = np.zeros((count, found[0].shape[1]), dtype=np.float32)
+    for batch, part in zip(batches, found, strict=True):
+        answers[list(batch)] = part
+    return answers, spent
+
+
+def report_header(predictor: Predictor, form: str) -> dict[str, Any]:
+    """Model, versions and machine of the report."""
+    recipe = predictor.run.recipe
+    return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
+
+
+def report_lines(report: dict[str, Any]) -> list[str]:
+    """The report as text."""
+    lines = ["length  largest difference"]
+    lines += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
+    gaps = report["opposed gaps"]
+    lines.append(
+        f"attention by itself where its factors underflow (opposed gaps): {gaps['export']:.1e} from the definition "
+        f"(this package: {gaps['package']:.1e})"
+    )
+    for name in ("texts", "int8"):
+        if name in report:
+            lines += _text_lines(report[name], "" if name == "texts" else "int8: ")
+    if "int8 lengths" in report:
+        lines.append(f"int8: largest difference at these lengths {max(row['apart'] for row in report['int8 lengths']):.1e}")
+    if "bytes" in report:
+        lines.append(", ".join(f"{name}: {size / 1e6:.1f} MB" for name, size in report["bytes"].items()))
+    return lines
+
+
+def _text_lines(found: dict[str, Any], before: str) -> list[str]:
+    told = []
+    if "same labels" in found:
+        told.append(
+            f"{before}{found['same labels']:,} of {found['texts']:,} labels the same; differences up to {found['apart']:.1e}"
+        )
+    if "accuracy" in found:
+        told.append(f"{before}accuracy {found['accuracy']['export']:.4f} (the model: {found['accuracy']['model']:.4f})")
+    for way in ("batches", "one at a time"):
+        one = found[way]
+        told.append(
+            f"{before}{way}: {one['ratio']:.2f} times as quick as the model ({one['export']:.2f} s, {one['model']:.2f} s)"
+        )
+    return told

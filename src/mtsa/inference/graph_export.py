@@ -1,0 +1,208 @@
+"""Export of a model as one graph, from token ids to probabilities, that runs without this package.
+
+Letters: B batch, N tokens, C classes, T tags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import logging
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from mtsa.errors import InputError
+from mtsa.files import umask, write_json, write_text
+
+if TYPE_CHECKING:
+    from mtsa.tasks.encoded import EncodedData
+    from mtsa.tasks.predictor import Predictor
+
+FORMS = ("onnx", "torch")
+FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
+_MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
+
+_INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
+_ONNX = '''import onnxruntime
+
+GIVEN = [text for text in sys.argv[1:] if text != "--int8"]
+SESSION = onnxruntime.InferenceSession(str(HERE / ("model.int8.onnx" if "--int8" in sys.argv else "model.onnx")))
+
+
+def MODEL(*arrays):
+    """The graph itself."""
+    return SESSION.run(None, dict(zip(ABOUT["inputs"], arrays)))'''
+
+_TORCH = '''import torch
+
+GIVEN = sys.argv[1:]
+GRAPH = torch.export.load(HERE / "model.pt2").module()
+
+
+def MODEL(*arrays):
+    """The graph itself."""
+    return [out.detach().numpy() for out in GRAPH(*map(torch.from_numpy, arrays))]'''
+
+
+class ProbabilityModel(nn.Module):
+    """A model from token ids to probabilities: the form that is exported.
+
+    Args:
+        model: the model, in eval mode.
+        inputs: the names of its arguments, in order.
+        softmax: whether its logits become probabilities.
+    """
+
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], softmax: bool) -> None:
+        super().__init__()
+        self.model, self.inputs, self.softmax = model, inputs, softmax
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        out = self.model(**dict(zip(self.inputs, given, strict=True)))
+        found = out.logits.softmax(-1) if self.softmax else out.logits
+        predicates = out.get("found")
+        return (found,) if predicates is None else (found, predicates.sigmoid())
+
+
+@dataclass(frozen=True)
+class CheckTexts:
+    """Texts that a model and its export are compared on (`mtsa export --check`)."""
+
+    data: EncodedData
+    labels: list[str]  # of each text, as the file has them; empty where it has none
+
+
+@dataclass(frozen=True)
+class ExportSpec:
+    """What an export is made of."""
+
+    model: Any
+    inputs: tuple[str, ...]  # names of the model's arguments
+    outputs: tuple[str, ...]
+    about: dict[str, Any]  # what the script beside the graph reads
+    script: str  # template of that script
+    max_length: int = 0  # tokens to which the exported tokenizer truncates; 0: none
+    softmax: bool = True  # whether logits become probabilities
+    read_texts: Callable[[str, int], CheckTexts] | None = None  # reads so many texts of a file for `--check`; None: it cannot
+
+    @functools.cached_property
+    def probability_model(self) -> ProbabilityModel:
+        """The model from token ids to probabilities."""
+        self.model.eval()
+        return ProbabilityModel(self.model, self.inputs, self.softmax)
+
+
+@contextlib.contextmanager
+def atomic_directory(folder: Path) -> Iterator[Path]:
+    """A temporary folder that is renamed to `folder` if the block ends without an error, and deleted otherwise.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be created.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} already exists; name another with --out")
+    named, folder = folder, folder.resolve()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+        partial.chmod(0o777 & ~umask())
+    except OSError as error:
+        raise InputError(f"{named}: {error.strerror}; name another folder with --out") from None
+    try:
+        yield partial
+        if folder.exists():
+            folder.rmdir()
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Path) -> None:
+    """Write an export: the graph, the tokenizer, the labels, and a script that runs it.
+
+    Args:
+        parts: what is exported.
+        predictor: the opened run.
+        form: onnx or torch.
+        folder: target folder.
+    """
+    program = trace(parts)
+    if form == "onnx":
+        with silence_exporters():
+            made = torch.onnx.export(
+                program, input_names=list(parts.probability_model.inputs), output_names=list(parts.outputs), dynamo=True
+            )
+            assert made is not None
+            made.save(folder / FILES[form])
+    else:
+        torch.export.save(program, folder / FILES[form])
+    tokenizer = Tokenizer.from_str(predictor.run.tokenizer.to_str())
+    if parts.max_length:
+        tokenizer.enable_truncation(parts.max_length)
+    write_text(folder / "tokenizer.json", tokenizer.to_str())
+    write_json(folder / "about.json", parts.about)
+    script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
+    script = script.replace("#MODEL#", _ONNX if form == "onnx" else _TORCH).replace("#INT8#", _INT8 if form == "onnx" else "")
+    write_text(folder / "run.py", script)
+
+
+@torch.no_grad()
+def trace(parts: ExportSpec) -> ExportedProgram:
+    """The graph, for every batch size and length."""
+    batch = Dim("batch", min=1, max=_MAX_SIZE)
+    lengths = {"input_ids": Dim("length", min=1, max=_MAX_SIZE), "pair_ids": Dim("pair_length", min=1, max=_MAX_SIZE)}
+    ids = torch.tensor([[1, 2, 3, 1, 2], [3, 1, 0, 0, 0], [2, 3, 1, 1, 0]])
+    real = ids.ne(0).long()
+    given = {"input_ids": ids, "attention_mask": real, "predicates": torch.zeros_like(ids).index_fill_(1, torch.tensor(0), 1)}
+    given |= {"pair_ids": ids[:, :4].contiguous(), "pair_mask": real[:, :4].contiguous()}
+    names = parts.probability_model.inputs
+    shapes = tuple({0: batch, 1: lengths["pair_ids" if name.startswith("pair") else "input_ids"]} for name in names)
+    with silence_exporters():
+        return torch.export.export(parts.probability_model, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
+
+
+@contextlib.contextmanager
+def silence_exporters() -> Iterator[None]:
+    """Suppress log messages, warnings and output of the exporters."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+def quantize(folder: Path) -> Path:
+    """Write the linear layers of an ONNX export in 8 bits, beside it: `model.int8.onnx`."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    path = folder / "model.int8.onnx"
+    graph = onnx.load(folder / FILES["onnx"])
+    del graph.graph.value_info[:]  # shapes that the quantizer transposes weights against
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)  # it recommends steps that have no effect here
+    try:
+        with silence_exporters():
+            quantize_dynamic(graph, path, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"])
+    finally:
+        root.setLevel(level)
+    return path

@@ -1,0 +1,103 @@
+"""Metrics of semantic role labelling, by the rules of the official CoNLL-2005 evaluation.
+
+An argument is correct if its label and the boundaries of all its pieces are; the verb is not counted. Frames are matched by
+the index of their predicate. If a predicate is missing, or has another lemma, all its arguments are missed and the predicted
+ones are not counted; additional predicates are ignored. A frame is complete if its arguments are exactly the true ones, so a
+missing predicate without arguments is complete.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtsa.data.frames import VERB, Frame, RoleSentence, arguments
+
+from .counts import Counts, label_table
+
+
+@dataclass
+class RoleScore:
+    """All metrics: in total, by label, and the number of complete frames."""
+
+    total: Counts = field(default_factory=Counts)
+    labels: dict[str, Counts] = field(default_factory=dict)
+    frames: int = 0
+    perfect: int = 0
+    predicates: Counts | None = None  # of the predicate finder
+    verbs: RoleScore | None = None  # the same metrics for verbs, if the file contains parts of speech
+
+    @property
+    def complete(self) -> float:
+        """The share of complete frames."""
+        return self.perfect / self.frames if self.frames else 0.0
+
+    def add(self, gold: Frame | None, answer: Frame | None) -> None:
+        """Count one predicate: the true frame and the predicted one."""
+        truth, found = _argument_counts(gold), _argument_counts(answer)
+        for key in truth | found:
+            for counts in (self.total, self.labels.setdefault(key[0], Counts())):
+                counts.add(min(truth[key], found[key]), found[key], truth[key])
+        if gold is not None:
+            self.frames += 1
+            self.perfect += truth == found
+
+    @property
+    def count(self) -> int:
+        """Frames."""
+        return self.frames
+
+    def curve(self) -> dict[str, float]:
+        """The metrics to follow in training; `score` selects the best model."""
+        found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
+        return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **found}
+
+    def line(self) -> str:
+        """The main metrics in one line."""
+        total = self.total
+        finding = "" if self.predicates is None else f"; finding predicates: F1 {self.predicates.f1:.3f}"
+        return (
+            f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}, complete {self.complete:.3f} "
+            f"({self.frames:,} predicates){finding}"
+        )
+
+    def table(self) -> str:
+        """The main metrics, and those of each label."""
+        return "\n".join([self.line(), *label_table(self.labels)])
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values; labels by name."""
+        total = self.total.as_json()
+        labels = {label: self.labels[label].as_json() for label in sorted(self.labels)}
+        values: dict[str, Any] = {
+            **total,
+            "complete": self.complete,
+            "frames": self.frames,
+            "perfect": self.perfect,
+            "count": self.count,
+        }
+        if self.predicates is not None:
+            values["predicates"] = self.predicates.as_json()
+        if self.verbs is not None:
+            values["verbs"] = {key: value for key, value in self.verbs.as_json().items() if key != "labels"}
+        return {**values, "labels": labels}
+
+
+def _argument_counts(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int, int], ...]]]:
+    """The arguments of a frame without the verb."""
+    if frame is None:
+        return Counter()
+    return Counter((found.label, found.pieces) for found in arguments(frame.spans) if found.label != VERB)
+
+
+def score_roles(gold: Sequence[RoleSentence], answers: Sequence[RoleSentence]) -> RoleScore:
+    """Score predicted frames; both arguments must contain the same sentences."""
+    score = RoleScore()
+    for truth, answer in zip(gold, answers, strict=True):
+        own, other = ({frame.predicate: frame for frame in sentence.frames} for sentence in (truth, answer))
+        for place, frame in own.items():
+            found = other.get(place)
+            score.add(frame, found if found is not None and found.lemma == frame.lemma else None)
+    return score

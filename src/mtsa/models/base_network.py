@@ -1,0 +1,67 @@
+"""The common part of all networks: token ids, token vectors, context encoder.
+
+Letters: B batch, N tokens, E width of the word vectors, C width of the context.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mtsa.encoders import build_encoder, find_encoder
+
+from .network_config import Output
+from .word_vectors import WordVectors
+
+
+class BaseNetwork(nn.Module):
+    """Word vectors, or a pretrained model that replaces them, followed by a context encoder.
+
+    The classes in `hub_models.py` inherit from such a network and from `PreTrainedModel`, and set `hub`.
+
+    Args:
+        config: a configuration of `transformers`, or a `NetworkConfig`.
+        extra: width of further features that a model concatenates to each token vector.
+    """
+
+    hub: ClassVar[bool] = False
+
+    def __init__(self, config: Any, extra: int = 0) -> None:
+        if self.hub:
+            super().__init__(config)
+        else:
+            super().__init__()
+            self.config = config
+        self.words: Any
+        if config.pretrained is None:
+            tuned, frozen = config.words
+            self.words = WordVectors(tuned, frozen, config.width)
+        else:
+            from .pretrained import PretrainedVectors
+
+            self.words = PretrainedVectors(config.pretrained)
+        self.encoder = build_encoder(config.encoder, config.width + extra, **_encoder_options(config))
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+    def make_output(self, **values: Any) -> Any:
+        """The output object of a forward pass."""
+        return Output(values)
+
+
+def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Bool [B, N], True for real tokens: the mask if there is one, otherwise every id except that of padding."""
+    return input_ids.ne(0) if attention_mask is None else attention_mask.bool()
+
+
+def _encoder_options(config: Any) -> dict[str, Any]:
+    """The options of the encoder; dropout and activation default to those of the model."""
+    known = find_encoder(config.encoder).options
+    shared = {"activation": config.activation, "dropout": config.dropout}
+    options: dict[str, Any] = config.encoder_options
+    return {name: value for name, value in shared.items() if name in known} | options

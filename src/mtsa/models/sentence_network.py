@@ -1,0 +1,64 @@
+"""The common part of sentence models: token ids, token vectors, context encoder, pooling.
+
+Letters: B batch, N tokens, E width of the word vectors, C width of a sentence vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base_network import BaseNetwork
+from .sentence_pooling import build_pooling
+
+
+@dataclass(frozen=True)
+class EncodedSentences:
+    """Sentence vectors, and the language-model loss if requested."""
+
+    vectors: Tensor  # [B, C]
+    language: Tensor | None = None  # sum of the next-token losses, and number of tokens, [2]
+
+
+class SentenceNetwork(BaseNetwork):
+    """The base class of sentence models. With one label a model predicts a number."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
+
+    def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> EncodedSentences:
+        """Encode sentences given as token ids [B, N], with True in `keep` for real tokens.
+
+        With `language`, the result includes the language-model loss of the pretrained model.
+        """
+        x = self.words(ids, keep)  # [B, N, E]
+        loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
+        return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
+
+    def build_output(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
+        """The output in the form of `transformers`, from the logits [B, C] of a head."""
+        loss = None if labels is None else self._loss(raw, labels)
+        if loss is not None and language is not None:
+            loss = loss + self.config.language * language[0] / language[1].clamp(min=1)
+        logits = raw
+        if self.config.num_labels == 1:
+            mean, deviation = self.config.target
+            logits = raw * deviation + mean  # on the scale of the training data
+        if return_dict is False:
+            return (logits,) if loss is None else (loss, logits)
+        return self.make_output(loss=loss, logits=logits)
+
+    def _loss(self, raw: Tensor, labels: Tensor) -> Tensor:
+        if raw.shape[1] > 1:
+            return F.cross_entropy(raw, labels)
+        mean, deviation = self.config.target
+        return F.mse_loss(raw[:, 0], ((labels - mean) / deviation).to(raw.dtype))
+
+
+def shared_options(config: Any) -> dict[str, Any]:
+    """The options that pooling and head share."""
+    return {"activation": config.activation, "dropout": config.dropout}

@@ -1,0 +1,86 @@
+"""Inference of taggers over many sentences: batches of similar length, outputs in the order of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from mtsa.data.batching import make_batch, sorted_batches
+from mtsa.data.bio import BEGIN
+from mtsa.data.frames import VERB
+from mtsa.progress import advance
+
+from .batched_inference import BATCH_SIZE, BATCH_TOKENS, TokenIds
+from .tagger import Tagger
+
+_FORCED_SCORE = 1000.0  # more than any difference of scores
+
+
+def predict_tags(
+    model: Tagger, rows: TokenIds, predicates: Sequence[int | None] | None = None, *, count: bool = True
+) -> list[list[int]]:
+    """The best valid sequence of tag indices for each sentence given as token ids.
+
+    Args:
+        model: the tagger.
+        rows: token ids of each sentence.
+        predicates: index of the predicate in each sentence; None for a tagger without predicates.
+        count: whether to report progress.
+    """
+
+    names: list[str] = model.config.tags
+    verb = names.index(BEGIN + VERB) if BEGIN + VERB in names else None
+
+    def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
+        if predicates is not None:
+            inputs["predicates"] = predicate_flags([predicates[number] for number in batch], inputs["input_ids"])
+        logits = model(**inputs).logits
+        if predicates is not None and verb is not None:
+            logits[..., verb] += _FORCED_SCORE * inputs["predicates"]  # the predicate itself has the tag of verbs
+        return model.decoder.decode(logits, inputs["attention_mask"].bool())
+
+    return _predict_batches(model, rows, read, count=count)
+
+
+def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
+    """The indices of the words in each sentence that the predicate finder classifies as predicates."""
+
+    def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
+        keep = inputs["attention_mask"].bool()
+        found = (model.predicate_scores(inputs["input_ids"], keep) > 0) & keep
+        return [row.nonzero()[:, 0].tolist() for row in found]
+
+    return _predict_batches(model, rows, read, count=False)
+
+
+def predicate_flags(indices: Sequence[int | None], like: Tensor) -> Tensor:
+    """1 at the given index of each row, 0 elsewhere, in the shape of `like` [B, N]."""
+    out = torch.zeros_like(like)
+    for row, index in enumerate(indices):
+        if index is not None:
+            out[row, index] = 1
+    return out
+
+
+@torch.no_grad()
+def _predict_batches(
+    model: Tagger,
+    rows: TokenIds,
+    read: Callable[[list[int], dict[str, Tensor]], list[list[int]]],
+    *,
+    count: bool,
+) -> list[list[int]]:
+    training = model.training
+    model.eval()
+    outputs: list[list[int]] = [[] for _ in rows]
+    for batch in sorted_batches([len(row) for row in rows], tokens=BATCH_TOKENS, most=BATCH_SIZE):
+        inputs = make_batch([rows[number] for number in batch])
+        predicted = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
+        for number, output in zip(batch, predicted, strict=True):
+            outputs[number] = output
+        if count:
+            advance(len(batch))
+    model.train(training)
+    return outputs

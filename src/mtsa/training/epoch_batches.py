@@ -1,0 +1,22 @@
+"""The batches of an epoch: of similar length, and the same for any number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mtsa.data.batching import MIN_BATCH_SIZE
+from mtsa.tasks.encoded import EncodedData
+
+from .recipe import Training
+
+
+def batches_of(part: EncodedData, training: Training, *, epoch: int = 0) -> Iterator[list[int]]:
+    """The batches of one epoch, as lists of example indices; they follow from (seed, epoch) alone."""
+    return part.batches(
+        training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed, epoch=epoch
+    )
+
+
+def count_batches(part: EncodedData, training: Training) -> int:
+    """How many batches an epoch has; every epoch has the same number."""
+    return part.count(training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed)

@@ -1,0 +1,147 @@
+"""From the arguments of `mtsa train` to a recipe, and to one run or several."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtsa.data.readers import PAIR_FORMATS
+from mtsa.data.sharding import is_shards
+from mtsa.encoders import find_encoder
+from mtsa.errors import InputError
+from mtsa.tasks.base import Sections
+from mtsa.tasks.registry import get_task
+
+from .cross_validation import cross_validate, repeat
+from .distributed import end_process_group
+from .recipe import Recipe
+from .recipe_files import load_recipe, make_recipe, rename_keys
+from .report import outcome_lines, summary_lines
+from .resume import is_main_process
+from .run import Outcome, run_recipe, set_threads
+from .split import Split, read_split
+
+_log = logging.getLogger(__name__)
+
+
+def build_recipe(recipe: str | None, **options: Any) -> Recipe:
+    """The recipe of the arguments of `mtsa train`; the options are those of `plan_run`."""
+    return plan_run(recipe, **options)[0]
+
+
+def plan_run(
+    recipe: str | None,
+    *,
+    task: str | None = None,
+    data: dict[str, Any] | None = None,
+    vectors: str | None = None,
+    encoder: str | None = None,
+    seed: int | None = None,
+    settings: list[str] | None = None,
+    sized: bool = True,
+    source: str = "the command line",
+    memory: Mapping[str, Any] | None = None,
+) -> tuple[Recipe, Split | None]:
+    """The recipe of the arguments of `mtsa train`, and its examples if they had to be read.
+
+    Without a recipe, the settings follow from the size of the training data (unless `sized` is false), which is read for that.
+
+    Raises:
+        InputError: invalid arguments or data.
+    """
+    split = None
+    table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
+    if vectors is not None:
+        table["vectors"]["file"] = vectors
+    if seed is not None:
+        table["training"]["seed"] = seed
+    rename_keys(table, source)
+    if recipe is not None:
+        base = load_recipe(recipe)
+        merged = _as_table(base)
+        if {"text_column", "pair_column"} & table["data"].keys() and base.data.format in PAIR_FORMATS:
+            table["data"].setdefault("format", "auto")  # named columns mean that the data is a table
+        for section, values in table.items():
+            merged[section] = {**merged[section], **values}
+        if encoder is not None and encoder != base.encoder["name"]:
+            merged["encoder"] = _replace_encoder(base, encoder)
+    else:
+        merged = table
+        default_task = get_task(task or "classification")
+        merged["encoder"] = default_task.encoder_section(encoder or default_task.default_encoder)
+    if task is not None:
+        merged["task"] = task
+    if (recipe is None and sized) or memory:
+        read = make_recipe(merged, settings or [], source, whole=False)
+        if read.data.train:
+            split = read_split(read, memory)
+            for section, values in _default_settings(read, split).items() if recipe is None else ():
+                merged[section] = {**values, **merged.get(section, {})}
+    return make_recipe(merged, settings or [], recipe or source), split
+
+
+def launch(
+    recipe: Recipe,
+    out: Path,
+    *,
+    folds: int = 0,
+    repeats: int = 1,
+    tensorboard: bool = False,
+    split: Split | None = None,
+) -> Outcome | dict[str, Any]:
+    """Run a recipe once, with several seeds, or over folds; logs the results.
+
+    Args:
+        recipe: the settings.
+        out: the run directory, or the directory of several.
+        folds: of a cross-validation; 0: none.
+        repeats: runs with different seeds.
+        tensorboard: whether to write files for TensorBoard.
+        split: the examples, if they have already been read.
+
+    Raises:
+        InputError: invalid data, or a folder with other content.
+    """
+    set_threads()
+    if folds == 1:
+        raise InputError("--folds 1 leaves nothing to train on; use at least 2")
+    if folds or repeats > 1:
+        several = cross_validate if folds else repeat
+        summary = several(recipe, out, folds or repeats)
+        for line in summary_lines(summary):
+            _log.info(line)
+        return summary
+    outcome = run_recipe(recipe, out, tensorboard=tensorboard, split=split)
+    end_process_group()
+    if is_main_process():
+        for line in outcome_lines(outcome):
+            _log.info(line)
+    return outcome
+
+
+def _replace_encoder(base: Recipe, encoder: str) -> dict[str, Any]:
+    """The section of an encoder that replaces the one of a recipe; two stacks share their common options."""
+    section = get_task(base.task).encoder_section(encoder)
+    if not (encoder.startswith("stacked_") and str(base.encoder["name"]).startswith("stacked_")):
+        return section
+    known = find_encoder(encoder).options
+    return {**section, **{key: value for key, value in base.encoder_options.items() if key in known}}
+
+
+def _as_table(recipe: Recipe) -> dict[str, Any]:
+    table = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else dataclasses.asdict(value) if name != "task" else value
+        for name, value in table.items()
+    }
+
+
+def _default_settings(recipe: Recipe, split: Split) -> Sections:
+    """Settings for the size of the training data."""
+    sections = get_task(recipe.task).default_settings(len(split.train), recipe)
+    if is_shards(recipe.data.train) and sections.get("training", {}).get("refit"):  # not supported with shards
+        sections["training"] = {**sections["training"], "refit": False}
+    return sections

@@ -1,0 +1,102 @@
+"""The model card of a run: a README.md with the metadata that model hubs read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtsa.metrics.protocol import PartScore
+from mtsa.tasks.registry import get_task
+
+from .recipe import Recipe
+
+CARD = "README.md"
+
+
+def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str, PartScore], record: dict[str, Any]) -> str:
+    """The card of a model.
+
+    Args:
+        recipe: the settings of the training.
+        name: name of the run directory.
+        labels: classes or tags.
+        scores: metrics of each part of the data, "dev" and test parts.
+        record: the content of record.json.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+
+    task, title = get_task(recipe.task), _one_line(name) or "model"
+    data = ModelCardData(
+        library_name="mtsa",
+        pipeline_tag=task.pipeline_tag,
+        tags=["mtsa", "tensorized-self-attention", recipe.task, f"encoder:{recipe.encoder['name']}"],
+        model_name=title,
+        eval_results=[
+            EvalResult(
+                task_type=task.pipeline_tag,
+                dataset_type=_dataset(recipe, part),
+                dataset_name=_one_line(part.partition(":")[2]) or _dataset(recipe, part),
+                dataset_config=_one_line(part.partition(":")[2]) or None,
+                dataset_split=part.partition(":")[0],
+                metric_type=metric,
+                metric_value=round(value, 6),
+            )
+            for part, score in scores.items()
+            for metric, value in score.metrics.curve().items()
+            if metric != "score" and isinstance(value, int | float)
+        ],
+    )
+    sources, versions = record["sources"]["examples"], record["versions"]
+    trained = ", ".join(f"{count:,} for {_one_line(part)}" for part, count in sources.items() if count)
+    lines = [
+        f"# {title}",
+        "",
+        f"A model for {recipe.task}, trained by `mtsa` {versions['mtsa']} with the encoder `{recipe.encoder['name']}`.",
+        *([f"It predicts one of: {_label_list(labels)}."] if labels else []),
+        "",
+        "## Use",
+        "",
+        "```python",
+        "import mtsa",
+        "",
+        f"model = mtsa.load({title!r})  # the folder",
+        f"answer = model.predict([{task.example_call()}])[0]",
+        "```",
+        "",
+        "`transformers` loads the folder after `import mtsa.hub`.",
+        "",
+        "## Training",
+        "",
+        f"Examples: {trained}. Parameters: {record['parameters']['all']:,}, {record['parameters']['words']:,} of words.",
+        f"Seed {record['seed']}, {record['steps']:,} steps, {record['seconds']:.0f} s.",
+        "Every setting is in `recipe.toml`; data, versions and machine are in `record.json`.",
+        "",
+        "## Metrics",
+        "",
+        *(f"- {_one_line(part)}: {score.metrics.line()}" for part, score in scores.items()),
+        "",
+        "The dev metrics selected the model" + ("; the test metrics did not." if len(scores) > 1 else "."),
+        *(["The dev metrics are from before the refit, which also trains on the dev data."] if recipe.training.refit else []),
+        "",
+        "## Limits",
+        "",
+        f"Texts are truncated to {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
+        + "It was evaluated only on text like the training data.",
+    ]
+    return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
+
+
+def _dataset(recipe: Recipe, part: str) -> str:
+    return _one_line(Path(recipe.data.file(part) or recipe.data.train).name)
+
+
+def _one_line(text: str) -> str:
+    """A name on one line, without backticks and invalid characters."""
+    return " ".join(text.encode("utf-8", "replace").decode().replace("`", "'").split())
+
+
+def _label_list(labels: list[str]) -> str:
+    return ", ".join(f"`{_one_line(label)}`" for label in labels[:30]) + (
+        f" and {len(labels) - 30} more" if len(labels) > 30 else ""
+    )
