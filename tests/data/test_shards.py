@@ -100,7 +100,7 @@ def test_damage_is_told(tmp_path):
     file = folder / "shard-00001.jsonl"
     whole = file.read_text()
     file.write_text(whole[: whole.rindex("{")])
-    with pytest.raises(InputError, match=f"but {INDEX} says"):
+    with pytest.raises(InputError, match=f"but {INDEX} lists"):
         shards.read(1)
     assert shards.sha256() != before
     file.write_text(whole[:-20])
