@@ -64,7 +64,7 @@ def train(
             files[key], memory[key] = IN_MEMORY, value
         else:
             files[key] = str(value) if isinstance(value, Path) else value
-    made, split = plan_run(
+    made, dataset = plan_run(
         recipe,
         task=task,
         data=files,
@@ -75,7 +75,7 @@ def train(
         source="mtsa.train",
         memory=memory,
     )
-    run_recipe(made, Path(out), split=split)
+    run_recipe(made, Path(out), split=None if dataset is None else dataset.split(made))
     return load(out)
 
 

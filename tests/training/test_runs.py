@@ -6,8 +6,11 @@ import shutil
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import mtsa
+from mtsa.cli import app
+from mtsa.data import readers
 from mtsa.encoders import encoder_names
 from mtsa.errors import InputError
 from mtsa.training.cross_validation import cross_validate, repeat
@@ -325,3 +328,20 @@ def test_what_a_dev_part_shares_with_the_rest_is_told(tmp_path, copies):
     (remark,) = split.remarks
     assert remark.startswith(f"dev: {len(split.dev)} examples split off from the training data")
     assert (f"{known} of which" in remark) is (copies > 1)
+
+
+@pytest.mark.parametrize("options", [["--folds", "2"], ["--repeats", "2"], []])
+def test_a_file_is_read_once(tmp_path, labelled_csv, monkeypatch, options):
+    reads = []
+    read = readers.read
+
+    def counted(path, *given, **named):
+        reads.append(path)
+        return read(path, *given, **named)
+
+    monkeypatch.setattr(readers, "read", counted)
+    small = ["--set", "training.epochs=1", "--set", "training.refit=false", "--set", "encoder.head_dim=4"]
+    words = ["train", "--train", str(labelled_csv), "--out", str(tmp_path / "run"), *small, *options]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert reads == [labelled_csv]

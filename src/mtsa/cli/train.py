@@ -51,11 +51,11 @@ def train(
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
     with exit_on_error():
-        made, split = plan_run(
+        made, dataset = plan_run(
             recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or []
         )
         try:
-            launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, split=split)
+            launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, dataset=dataset)
         except KeyboardInterrupt:
             exit_stopped()
 

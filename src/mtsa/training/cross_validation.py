@@ -21,44 +21,62 @@ from .recipe_files import same_recipe
 from .resume import describe_sources, remove_checkpoints
 from .run import run_recipe
 from .run_directory import MANIFEST, RECIPE
-from .split import Split, read_split, split_off
+from .split import Dataset, Split, read_dataset, split_off
 
 SUMMARY = "summary.json"
 _log = logging.getLogger(__name__)
 
 
-def repeat(recipe: Recipe, folder: Path, count: int) -> dict[str, Any]:
-    """Run a recipe with `count` consecutive seeds; finished runs are not repeated."""
-    parts: list[tuple[str, Recipe, Split | None]] = []
+def repeat(recipe: Recipe, folder: Path, count: int, dataset: Dataset | None = None) -> dict[str, Any]:
+    """Run a recipe with `count` consecutive seeds; finished runs are not repeated.
+
+    Args:
+        recipe: the settings.
+        folder: the directory of the runs.
+        count: number of seeds.
+        dataset: the examples, if they have already been read.
+    """
+    examples = dataset or read_dataset(recipe)
+    runs = []
     for number in range(count):
         training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number)
-        parts.append((f"seed-{training.seed}", dataclasses.replace(recipe, training=training), None))
-    return _run_all(parts, folder)
+        seeded = dataclasses.replace(recipe, training=training)
+        runs.append((f"seed-{training.seed}", seeded, examples.split(seeded)))
+    return _run_all(runs, folder)
 
 
-def cross_validate(recipe: Recipe, folder: Path, folds: int) -> dict[str, Any]:
+def cross_validate(recipe: Recipe, folder: Path, folds: int, dataset: Dataset | None = None) -> dict[str, Any]:
     """k-fold cross-validation; finished runs are not repeated.
+
+    Args:
+        recipe: the settings.
+        folder: the directory of the runs.
+        folds: number of folds.
+        dataset: the examples, if they have already been read.
 
     Raises:
         InputError: as `make_folds`.
     """
-    parts: list[tuple[str, Recipe, Split | None]] = []
-    for number, split in enumerate(make_folds(recipe, folds), 1):
-        parts.append((f"fold-{number:02d}", recipe, split))
-    return _run_all(parts, folder)
+    splits = enumerate(make_folds(recipe, folds, dataset), 1)
+    return _run_all([(f"fold-{number:02d}", recipe, split) for number, split in splits], folder)
 
 
-def make_folds(recipe: Recipe, folds: int) -> list[Split]:
+def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> list[Split]:
     """Stratified folds of the examples of a recipe, shuffled by its seed; each fold is the test part once.
 
     The dev part is split off from the rest.
+
+    Args:
+        recipe: the settings.
+        folds: number of folds.
+        dataset: the examples, if they have already been read.
 
     Raises:
         InputError: a recipe with dev or test files, or fewer examples than folds.
     """
     if recipe.data.dev or recipe.data.test:
         raise InputError("--folds creates dev and test parts; remove --dev and --test")
-    split = read_split(recipe)
+    split = (dataset or read_dataset(recipe)).split(recipe)
     assert isinstance(split.train, list)  # shards need a dev file, which is not allowed with folds
     examples = sorted([*split.train, *split.dev, *split.test], key=lambda example: example.line)
     if len(examples) < 2 * folds:
@@ -80,20 +98,20 @@ def make_folds(recipe: Recipe, folds: int) -> list[Split]:
     return splits
 
 
-def _check_same(folder: Path, recipe: Recipe, split: Split | None) -> None:
+def _check_same(folder: Path, recipe: Recipe, split: Split) -> None:
     """Check that a finished run belongs to this recipe and these examples.
 
     Raises:
         InputError: it has another recipe or other data.
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != describe_sources(recipe, split or read_split(recipe)):
+    if not same_recipe(folder / RECIPE, recipe) or record["sources"] != describe_sources(recipe, split):
         raise InputError(f"{folder} contains a run of another recipe or other data; name another folder with --out")
 
 
-def _run_all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dict[str, Any]:
+def _run_all(runs: list[tuple[str, Recipe, Split]], folder: Path) -> dict[str, Any]:
     values_by_metric: dict[str, list[float]] = {}
-    for name, recipe, split in parts:
+    for name, recipe, split in runs:
         if (folder / name / MANIFEST).exists():
             _check_same(folder / name, recipe, split)
             remove_checkpoints(folder / name)
@@ -108,7 +126,7 @@ def _run_all(parts: list[tuple[str, Recipe, Split | None]], folder: Path) -> dic
             for key in (key for key, value in values.items() if key in followed and isinstance(value, float)):
                 values_by_metric.setdefault(f"{part}_{key}", []).append(values[key])
     summary = {
-        "runs": [name for name, _, _ in parts],
+        "runs": [name for name, _, _ in runs],
         **{
             key: {
                 "mean": statistics.fmean(values),

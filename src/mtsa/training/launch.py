@@ -22,7 +22,7 @@ from .recipe_files import load_recipe, make_recipe, rename_keys
 from .report import outcome_lines, summary_lines
 from .resume import is_main_process
 from .run import Outcome, run_recipe, set_threads
-from .split import Split, read_split
+from .split import Dataset, read_dataset
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def plan_run(
     sized: bool = True,
     source: str = "the command line",
     memory: Mapping[str, Any] | None = None,
-) -> tuple[Recipe, Split | None]:
+) -> tuple[Recipe, Dataset | None]:
     """The recipe of the arguments of `mtsa train`, and its examples if they had to be read.
 
     Without a recipe, the settings follow from the size of the training data (unless `sized` is false), which is read for that.
@@ -52,7 +52,7 @@ def plan_run(
     Raises:
         InputError: invalid arguments or data.
     """
-    split = None
+    dataset = None
     table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
     if vectors is not None:
         table["vectors"]["file"] = vectors
@@ -77,10 +77,10 @@ def plan_run(
     if (recipe is None and sized) or memory:
         read = make_recipe(merged, settings or [], source, whole=False)
         if read.data.train:
-            split = read_split(read, memory)
-            for section, values in _default_settings(read, split).items() if recipe is None else ():
+            dataset = read_dataset(read, memory)
+            for section, values in _default_settings(read, dataset).items() if recipe is None else ():
                 merged[section] = {**values, **merged.get(section, {})}
-    return make_recipe(merged, settings or [], recipe or source), split
+    return make_recipe(merged, settings or [], recipe or source), dataset
 
 
 def launch(
@@ -90,7 +90,7 @@ def launch(
     folds: int = 0,
     repeats: int = 1,
     tensorboard: bool = False,
-    split: Split | None = None,
+    dataset: Dataset | None = None,
 ) -> Outcome | dict[str, Any]:
     """Run a recipe once, with several seeds, or over folds; logs the results.
 
@@ -100,7 +100,7 @@ def launch(
         folds: of a cross-validation; 0: none.
         repeats: runs with different seeds.
         tensorboard: whether to write files for TensorBoard.
-        split: the examples, if they have already been read.
+        dataset: the examples, if they have already been read.
 
     Raises:
         InputError: invalid data, or a folder with other content.
@@ -110,11 +110,11 @@ def launch(
         raise InputError("--folds 1 leaves nothing to train on; use at least 2")
     if folds or repeats > 1:
         several = cross_validate if folds else repeat
-        summary = several(recipe, out, folds or repeats)
+        summary = several(recipe, out, folds or repeats, dataset)
         for line in summary_lines(summary):
             _log.info(line)
         return summary
-    outcome = run_recipe(recipe, out, tensorboard=tensorboard, split=split)
+    outcome = run_recipe(recipe, out, tensorboard=tensorboard, split=None if dataset is None else dataset.split(recipe))
     end_process_group()
     if is_main_process():
         for line in outcome_lines(outcome):
@@ -139,9 +139,9 @@ def _as_table(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _default_settings(recipe: Recipe, split: Split) -> Sections:
+def _default_settings(recipe: Recipe, dataset: Dataset) -> Sections:
     """Settings for the size of the training data."""
-    sections = get_task(recipe.task).default_settings(len(split.train), recipe)
+    sections = get_task(recipe.task).default_settings(len(dataset.split(recipe).train), recipe)
     if is_shards(recipe.data.train) and sections.get("training", {}).get("refit"):  # not supported with shards
         sections["training"] = {**sections["training"], "refit": False}
     return sections

@@ -48,8 +48,39 @@ class Split:
         return ({"train": self.train} if self.train else {}) | self.held_out()
 
 
-def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split:
-    """Read the files of a recipe; without a dev file, split a dev part off from the training data.
+@dataclass(frozen=True)
+class Dataset:
+    """The examples of all parts as they were read; split once for a run, or again for other seeds and for folds."""
+
+    parts: dict[str, list[Any]]  # "train" (unless sharded), "dev", "test" and further test parts
+    remarks: list[str]
+    shards: Shards | None = None
+
+    def split(self, recipe: Recipe) -> Split:
+        """The parts of a run; without a dev part, one is cut from the training data by the recipe's seed.
+
+        Raises:
+            InputError: too few examples, or labels that cannot be right.
+        """
+        task, parts, remarks = get_task(recipe.task), dict(self.parts), list(self.remarks)
+        dev, test = (parts.pop(part, []) for part in ("dev", "test"))
+        if self.shards is not None:
+            return Split(self.shards, dev, test, remarks, parts)
+        train = parts.pop("train")
+        if task.stratified:
+            check_labels(recipe, {str(example.label) for example in train}, len(train))
+        if not dev:
+            train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
+            same = sum(_known(dev, train))
+            shared = f", {same:,} of which also remain in it, so that dev metrics are too optimistic" if same else ""
+            remarks.append(f"dev: {len(dev):,} examples split off from the training data{shared}")
+        if recipe.data.oversampling:
+            train = oversample(train, recipe.data.oversampling)
+        return Split(train, dev, test, remarks, parts)
+
+
+def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dataset:
+    """Read and validate the files of a recipe.
 
     Args:
         recipe: the settings.
@@ -71,32 +102,24 @@ def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split
             layout = corpus_layout(recipe.data.train, recipe.task, task.corpora)
         except ValueError as error:
             raise InputError(str(error)) from None
-    read: dict[str, list[Any]] = {}
+    parts: dict[str, list[Any]] = {}
     remarks: list[str] = []
     for part, name in files.items():
         if memory is not None and part in memory:
-            read[part], messages = task.read_memory(recipe, memory[part], part)
+            parts[part], messages = task.read_memory(recipe, memory[part], part)
             remarks += messages
         elif name and not (part == "train" and shards is not None):
             check_there(name)
             phrases = layout.phrases and part == "train"
             target = _target(recipe, part, name)
-            read[part], messages = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
+            parts[part], messages = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
             remarks += messages
-    dev, test = (read.pop(part, []) for part in ("dev", "test"))
-    if shards is not None:
-        return Split(shards, dev, test, remarks, read)
-    train = read.pop("train")
-    if task.stratified:
-        check_labels(recipe, {str(example.label) for example in train}, len(train))
-    if not dev:
-        train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
-        same = sum(_known(dev, train))
-        shared = f", {same:,} of which also remain in it, so that dev metrics are too optimistic" if same else ""
-        remarks.append(f"dev: {len(dev):,} examples split off from the training data{shared}")
-    if recipe.data.oversampling:
-        train = oversample(train, recipe.data.oversampling)
-    return Split(train, dev, test, remarks, read)
+    return Dataset(parts, remarks, shards)
+
+
+def read_split(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Split:
+    """Read the files of a recipe and split them; see `read_dataset` and `Dataset.split`."""
+    return read_dataset(recipe, memory).split(recipe)
 
 
 def _sharded(recipe: Recipe) -> Shards:
