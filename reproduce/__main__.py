@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from mtsa.cli.console import exit_on_error, fail
 from mtsa.cli.main import start_logging
 
 from .bench_commands import bench
+
+if TYPE_CHECKING:
+    from .runs import Run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(bench, name="bench")
@@ -61,8 +65,15 @@ def table(
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--records {folder} is a file; name a folder")
         if not show:
-            chosen = definition.runs(Paths(data, vectors, _folders(pretrained or [])), _names(datasets), _names(models), runs)
-            left = execute_all(chosen, folder, minutes=minutes, say=typer.echo)
+            paths = Paths(data, vectors, _folders(pretrained or []))
+            end = None if minutes is None else time.monotonic() + 60 * minutes
+            before: list[Run] = []
+            while True:  # runs appear when those that they depend on have records
+                chosen = definition.runs(paths, _names(datasets), _names(models), runs, read_records(folder))
+                if [run.path for run in chosen] == [run.path for run in before]:
+                    break
+                rest = None if end is None else max(0.0, end - time.monotonic()) / 60
+                left, before = execute_all(chosen, folder, minutes=rest, say=typer.echo), chosen
             if left.runs:
                 typer.echo(
                     f"{len(left.runs)} runs are left, about {left.seconds / 60:.0f} minutes; rerun the command to resume"

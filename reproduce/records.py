@@ -39,7 +39,7 @@ def check_record(record: Any, path: Path) -> dict[str, Any]:
     for entry in record["dev_curve"]:
         if not isinstance(entry, dict) or any("test" in str(key) for key in entry):
             raise InputError(f"{path}: the dev curve contains {entry!r}, but must contain dev metrics only; {_REMEDY}")
-    if not record["test"]:
+    if not record["test"] and "dev_score" not in record:  # a record of screening has a dev score only
         raise InputError(f"{path}: the record has no test part; {_REMEDY}")
     for name, scores in record["test"].items():
         _check_scores(name, scores, path)
@@ -93,13 +93,14 @@ def complete(settings: dict[str, Any]) -> dict[str, Any]:
         InputError: settings that are not a recipe.
     """
     data_only = "training" not in settings  # of a simple baseline
-    given = {"data": settings["data"]} if data_only else {key: settings[key] for key in settings if key != "folds"}
+    extra: dict[str, Any] = {key: settings[key] for key in ("folds", "candidates", "screened") if key in settings}
+    given = {"data": settings["data"]} if data_only else {key: settings[key] for key in settings if key not in extra}
     table = tomllib.loads(to_toml(make_recipe(given, [], "the record")))
-    return {**settings, "data": table["data"]} if data_only else {**table, "folds": settings.get("folds")}
+    return {**settings, "data": table["data"]} if data_only else {**table, **extra}
 
 
 def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the records of one cell of a table have the same settings, but for the seed, and the same files.
+    """Check that the records of one cell of a table have the same settings, but for seed and search, and the same files.
 
     Raises:
         InputError: two of them differ.
@@ -107,7 +108,7 @@ def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
     cells: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
         place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
-        settings = {key: value for key, value in complete(record["settings"]).items() if key != "seed"}
+        settings = {key: value for key, value in complete(record["settings"]).items() if key not in ("seed", "candidates")}
         if "training" in settings:
             settings["training"] = {key: value for key, value in settings["training"].items() if key != "seed"}
         what = (settings, record["sources"])

@@ -137,6 +137,9 @@ def _run(run: Run, folder: Path, say: Callable[[str], None]) -> None:
     record = {**names, **what, **run.execute(begun)}
     write_json(path, check_record(record, path))
     _remove(work)
+    if "dev_score" in record:
+        say(f"{run.path.with_suffix('')}: dev score {record['dev_score']:.4f} ({record['seconds']:.0f} s)")
+        return
     part, test = next(iter(record["test"].items()))
     name, value = main_metric(test)
     say(f"{run.path.with_suffix('')}: {part} {name} {value:.4f} ({test['count']:,} examples, {record['seconds']:.0f} s)")

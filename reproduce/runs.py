@@ -5,22 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mtsa.baselines import BASELINES, check_installed, run_baseline
 from mtsa.files import fingerprint, write_json
+from mtsa.machine import circumstances
+from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
+from mtsa.training import checkpoints
 from mtsa.training.launch import build_recipe
+from mtsa.training.loop import TrainingLoop, steps_of, steps_per_epoch
 from mtsa.training.model_inputs import MODEL_FILES
+from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Recipe
-from mtsa.training.recipe_files import to_toml
+from mtsa.training.recipe_files import load_recipe, to_toml
 from mtsa.training.run import run_recipe
 from mtsa.training.run_directory import MANIFEST, open_run
 from mtsa.training.split import Split, repeated
@@ -28,11 +34,12 @@ from mtsa.training.split import Split, repeated
 from .comparison import pack_items
 from .paths import Paths
 from .records import complete
-from .table import DataSet, Model, Table
+from .table import DataSet, Model, Record, Table, screening_name
 
 _PARTS = ("train", "dev", "test", "tests", "train_target", "dev_target", "test_target", "tests_target")
 _FILES = (*(("data", part) for part in _PARTS), ("vectors", "file"), ("pretrained", "model"))
 _EVALUATION = "evaluation.json"
+Candidates = tuple[Mapping[str, Any], ...]  # settings beyond those of recipe and model
 
 
 @dataclass(frozen=True)
@@ -76,37 +83,75 @@ class Run(ABC):
         return {name: fingerprint(path) for name, path in self.files.items()}
 
 
-def make_run(table: Table, dataset: DataSet, model: Model, number: int, paths: Paths) -> Run:
-    """One run of a table.
+def cell_runs(table: Table, dataset: DataSet, model: Model, count: int, paths: Paths, records: Sequence[Record]) -> list[Run]:
+    """The runs of one model on one data set that can start, in order.
 
     Raises:
         InputError: a package that the model needs is not installed.
     """
-    names = (table.name, dataset.name, model.name, dataset.run_name(number))
-    if model.encoder:
-        return TrainedRun(*names, table, dataset, model, number, paths)
-    check_installed(model.name)
-    return BaselineRun(*names, dataset, number, paths)
+    if not model.encoder:
+        check_installed(model.name)
+        return [
+            BaselineRun(table.name, dataset.name, model.name, dataset.run_name(number), dataset, number, paths)
+            for number in range(count)
+        ]
+    if not count:
+        return []
+
+    def run(number: int, candidates: Candidates) -> Run:
+        names = (table.name, dataset.name, model.name, dataset.run_name(number))
+        return TrainedRun(*names, table, dataset, model, number, paths, candidates)
+
+    if table.search is None or not model.searched:
+        return [run(number, ({},)) for number in range(count)]
+    known = {one["run"]: one for one in records if (one["dataset"], one["model"]) == (dataset.name, model.name)}
+    screenings: list[Run] = []
+    scores: list[list[float]] = []
+    for place, candidate in enumerate(table.search.candidates):
+        scores.append([])
+        for number in range(min(dataset.screenings, dataset.runs)):
+            name = screening_name(place, dataset.run_name(number))
+            names = (table.name, dataset.name, model.name, name)
+            screenings.append(ScreeningRun(*names, table, dataset, model, number, paths, (candidate,)))
+            if name in known:
+                scores[place].append(known[name]["dev_score"])
+    if any(len(found) < min(dataset.screenings, dataset.runs) for found in scores):
+        return screenings
+    means = [sum(found) / len(found) for found in scores]
+    order = sorted(range(len(means)), key=lambda place: -means[place])[: table.search.finalists]
+    finalists = tuple(table.search.candidates[place] for place in sorted(order))
+    first = dataset.run_name(0)
+    if dataset.folds:
+        return [*screenings, *(run(number, finalists) for number in range(count))]
+    if first not in known:
+        return [*screenings, run(0, finalists)]
+    chosen = (known[first]["chosen"],)
+    return [*screenings, run(0, finalists), *(run(number, chosen) for number in range(1, count))]
 
 
 @dataclass(frozen=True)
 class TrainedRun(Run):
-    """A model that is trained by a recipe and then scored once on each test part."""
+    """A model that is trained by a recipe, once for each candidate; the best on dev is scored once on each test part."""
 
     definition: Table
     data: DataSet
     kind: Model
     number: int
     paths: Paths
+    candidates: Candidates = field(default=({},), hash=False)
 
     @functools.cached_property
     def recipe(self) -> Recipe:
-        """The recipe of the data set or model, with the model's encoder and options."""
-        settings, vectors = [f"{key}={value}" for key, value in self.kind.options.items()], None
-        recipe = self.kind.recipe or self.data.recipe
+        """The recipe of the data set or model, with the model's encoder and options, before the search."""
+        return self.recipe_of({})
+
+    def recipe_of(self, candidate: Mapping[str, Any]) -> Recipe:
+        """The recipe of a candidate."""
+        settings = [f"{key}={value}" for key, value in {**self.kind.options, **candidate}.items()]
+        recipe, vectors = self.kind.recipe or self.data.recipe, None
         if self.kind.pretrained:
             settings.append(f'pretrained.model="{self._pretrained.resolve()}"')
-        elif _reads_vectors(recipe):
+        elif load_recipe(recipe).vectors.file:
             vectors = str(self.paths.glove)
             settings += self.paths.vector_settings
         data = self.data.data_settings(self.paths)
@@ -118,7 +163,8 @@ class TrainedRun(Run):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**plain_settings(self.recipe), "folds": self.data.folds}
+        candidates = [dict(candidate) for candidate in self.candidates if candidate]
+        return {**plain_settings(self.recipe), "folds": self.data.folds, **({"candidates": candidates} if candidates else {})}
 
     @property
     def files(self) -> dict[str, Path]:
@@ -131,29 +177,100 @@ class TrainedRun(Run):
 
     def execute(self, folder: Path) -> dict[str, Any]:
         split = self.data.split(self.recipe, self.paths, self.number)
-        if not (folder / MANIFEST).exists():
-            get_task(self.recipe.task).labels(self.recipe, split)  # labels of the test parts too
-            run_recipe(self.recipe, folder, split=dataclasses.replace(split, test=[], tests={}))
-        if not (folder / _EVALUATION).exists():
-            write_json(folder / _EVALUATION, _evaluate(folder, split, train=self.definition.scores_train))
-        record, metrics, scores = (
-            json.loads((folder / name).read_text(encoding="utf-8")) for name in ("record.json", "metrics.json", _EVALUATION)
-        )
-        sources = record.pop("sources")
-        tests = sum(part["count"] for part in scores["test"].values())
+        get_task(self.recipe.task).labels(self.recipe, split)  # labels of the test parts too
+        tried = []
+        for place, candidate in enumerate(self.candidates):
+            inner = folder / f"candidate-{place + 1}"
+            if not (inner / MANIFEST).exists():
+                run_recipe(self.recipe_of(candidate), inner, split=dataclasses.replace(split, test=[], tests={}))
+            record, metrics = (_read(inner / name) for name in ("record.json", "metrics.json"))
+            tried.append((dev_score(record), record, metrics, inner))
+        best = max(range(len(tried)), key=lambda place: tried[place][0])  # the first of equals
+        _, record, metrics, inner = tried[best]
+        if not (inner / _EVALUATION).exists():
+            write_json(inner / _EVALUATION, _evaluate(inner, split, train=self.definition.scores_train))
+        scores, sources = _read(inner / _EVALUATION), record.pop("sources")
         return {
             **record,
-            "examples": {**sources["examples"], "test": tests},
+            "seconds": sum(one["seconds"] for _, one, _, _ in tried),
+            "examples": {**sources["examples"], "test": sum(part["count"] for part in scores["test"].values())},
             "split": sources["sha256"],
+            "chosen": dict(self.candidates[best]),
+            "candidate_scores": [score for score, _, _, _ in tried],
             "dev": without_lists(metrics["dev"]),
             **scores,
         }
 
 
-def _reads_vectors(recipe: str) -> bool:
-    from mtsa.training.recipe_files import load_recipe
+@dataclass(frozen=True)
+class ScreeningRun(TrainedRun):
+    """A candidate that is trained for a part of the training and scored on dev only."""
 
-    return bool(load_recipe(recipe).vectors.file)
+    @property
+    def settings(self) -> dict[str, Any]:
+        assert self.definition.search is not None
+        return {**super().settings, "screened": self.definition.search.screened}
+
+    def execute(self, folder: Path) -> dict[str, Any]:
+        assert self.definition.search is not None
+        (candidate,) = self.candidates
+        split = dataclasses.replace(self.data.split(self.recipe, self.paths, self.number), test=[], tests={})
+        found = screen_recipe(self.recipe_of(candidate), folder, split, part=self.definition.search.screened)
+        return {**found, "dev_score": dev_score(found), "test": {}}
+
+
+def screen_recipe(recipe: Recipe, folder: Path, split: Split, *, part: float) -> dict[str, Any]:
+    """Train for a part of the training, with the learning-rate schedule of the whole; the dev curve, time and machine.
+
+    An interrupted call resumes from the last checkpoint in the folder.
+
+    Args:
+        recipe: the settings.
+        folder: where checkpoints are written.
+        split: the examples.
+        part: the part of the training, between 0 and 1.
+
+    Raises:
+        InputError: invalid data, or a loss that is not finite.
+    """
+    silence_transformers()
+    prepared = prepare(recipe, split)
+    train, dev = (prepared.parts[name] for name in ("train", "dev"))
+    steps, _ = steps_of(recipe.training, steps_per_epoch(train, recipe.training))
+    folder.mkdir(parents=True, exist_ok=True)
+    loop = TrainingLoop(
+        prepared.model(),
+        recipe,
+        get_task(recipe.task),
+        train,
+        dev,
+        known=prepared.inputs.known,
+        folder=folder,
+        stop_step=max(1, round(part * steps)),
+    )
+    found = checkpoints.list_checkpoints(folder)
+    if found:
+        loop.restore(found[-1], best=False)
+    with progress("screening", loop.stop_step, unit="steps") as bar:
+        loop.run(bar.update)
+    return {
+        **circumstances(),
+        "seed": recipe.training.seed,
+        "steps": loop.state.step,
+        "seconds": loop.seconds,
+        "examples": {"train": len(train), "dev": len(dev)},
+        "dev_curve": loop.state.curve,
+    }
+
+
+def dev_score(record: Mapping[str, Any]) -> float:
+    """The best score on dev; NaN counts as the worst."""
+    scores = [entry["score"] for entry in record["dev_curve"] if not math.isnan(entry["score"])]
+    return max(scores, default=-math.inf)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _evaluate(folder: Path, split: Split, *, train: bool) -> dict[str, Any]:

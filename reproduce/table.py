@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class DataSet:
         data: keys of the recipe's [data] section with names of files in the data folder.
         folds: number of folds; 0 where there is a test part.
         seeds: number of seeds, where there are no folds.
+        screenings: runs on which candidates of a search are screened.
         folder: folder, below the data folder, where the files may be instead.
         fetch: name of the data set in `mtsa data get`, if it can be fetched.
     """
@@ -45,6 +47,7 @@ class DataSet:
     data: Mapping[str, str | tuple[str, ...]]
     folds: int = 0
     seeds: int = 1
+    screenings: int = 1
     folder: str = ""
     fetch: str = ""
 
@@ -103,6 +106,25 @@ class DataSet:
 
 
 @dataclass(frozen=True, eq=False)
+class Search:
+    """The search that every model of a table gets: the same candidates, the same effort, dev data only.
+
+    Every candidate is trained for a part of the training (screening) on the first runs of the data set; the best `finalists`
+    on dev are trained to the end. With folds, the dev part of each fold decides between the finalists; with seeds, that of
+    the first seed decides for all.
+
+    Args:
+        candidates: settings beyond those of recipe and model.
+        screened: part of the training after which candidates are compared.
+        finalists: how many are trained to the end.
+    """
+
+    candidates: tuple[Mapping[str, Any], ...]
+    screened: float = 3 / 8
+    finalists: int = 2
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A model of a table: an encoder with its options, or a simple baseline.
 
@@ -115,6 +137,7 @@ class Model:
         pretrained: name of the pretrained model it needs.
         recipe: its recipe, where that is not the data set's.
         runs: how many runs are planned on a data set, where not all are.
+        searched: whether it takes part in the search of its table.
     """
 
     name: str
@@ -125,6 +148,7 @@ class Model:
     pretrained: str = ""
     recipe: str = ""
     runs: Mapping[str, int] = field(default_factory=dict)
+    searched: bool = True
 
     def planned(self, dataset: DataSet) -> int:
         """How many runs on a data set are planned."""
@@ -192,6 +216,7 @@ class Table:
         views: the tables shown.
         notes: how it was measured, and where it deviates from the paper.
         scores_train: whether the training part is scored as well.
+        search: the search that every model gets, if there is one.
     """
 
     name: str
@@ -201,20 +226,31 @@ class Table:
     views: tuple[View, ...]
     notes: str
     scores_train: bool = False
+    search: Search | None = None
 
-    def runs(self, paths: Paths, datasets: Sequence[str] = (), models: Sequence[str] = (), limit: int = 0) -> list[Run]:
-        """The runs of the chosen cells: first one of every cell, then the second of every cell, and so on.
+    def runs(
+        self,
+        paths: Paths,
+        datasets: Sequence[str] = (),
+        models: Sequence[str] = (),
+        limit: int = 0,
+        records: Sequence[Record] = (),
+    ) -> list[Run]:
+        """The runs of the chosen cells that can start: first one of every cell, then the second of every cell, and so on.
+
+        Runs that depend on others, such as those of the finalists of a search, appear when these have records.
 
         Args:
             paths: where the files are.
             datasets: names; all whose files exist when empty.
             models: names; all that can be run when empty.
             limit: runs of a cell; 0: as many as planned.
+            records: the records so far.
 
         Raises:
             InputError: an unknown name, a missing file, or a package that is not installed.
         """
-        from .runs import make_run
+        from .runs import cell_runs
 
         check_names(datasets, self.datasets, "data set")
         check_names(models, self.models, "model")
@@ -231,18 +267,18 @@ class Table:
         kinds = [self.models[name] for name in dict.fromkeys(models)] or [
             model for model in self.models.values() if not model.pretrained or model.pretrained in paths.pretrained
         ]
-        found: list[Run] = []
-        for number in range(max(dataset.runs for dataset in chosen)):
-            for dataset in chosen:
-                for model in kinds:
-                    if number < min(model.planned(dataset), limit or dataset.runs):
-                        found.append(make_run(self, dataset, model, number, paths))
+        cells = [
+            cell_runs(self, dataset, model, min(model.planned(dataset), limit or dataset.runs), paths, records)
+            for dataset in chosen
+            for model in kinds
+        ]
+        found = [run for rank in itertools.zip_longest(*cells) for run in rank if run is not None]
         for path in dict.fromkeys(file for run in found for file in run.files.values()):
             check_there(str(path))
         return found
 
     def check(self, records: Sequence[Record]) -> list[Record]:
-        """The records, if they fit into this table.
+        """The records without those of screening, if they fit into this table.
 
         Raises:
             InputError: a record outside the plan, or records of one cell that differ in settings or files.
@@ -250,11 +286,14 @@ class Table:
         for record in records:
             dataset = self.datasets.get(record["dataset"])
             names = [dataset.run_name(number) for number in range(dataset.runs)] if dataset else []
+            if self.search is not None:
+                names += [screening_name(place, name) for name in names for place in range(len(self.search.candidates))]
             if record["table"] != self.name or record["model"] not in self.models or record["run"] not in names:
                 place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
                 raise InputError(f"{place} does not belong to table {self.name}; delete it")
-        check_alike(records)
-        return list(records)
+        final = [record for record in records if not is_screening(record)]
+        check_alike(final)
+        return final
 
     def rows(self, view: View, records: Sequence[Record]) -> list[list[str]]:
         """Header and rows of a view: each model, and below it what the paper prints."""
@@ -304,6 +343,19 @@ class Table:
             parts += [*comparison_lines(self, view, records), ""]
         parts += [f"- `{model.name}`: {model.about}." for model in self.models.values()]
         return "\n".join([*parts, "", self.notes])
+
+
+SCREENING = "screen-"
+
+
+def screening_name(candidate: int, run: str) -> str:
+    """The name of a run that screens a candidate, counted from 0."""
+    return f"{SCREENING}{candidate + 1}-{run}"
+
+
+def is_screening(record: Record) -> bool:
+    """Whether a record is one of screening, which has no test scores."""
+    return str(record["run"]).startswith(SCREENING)
 
 
 def by_name(items: Sequence[Any]) -> dict[str, Any]:

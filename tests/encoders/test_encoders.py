@@ -208,10 +208,11 @@ def test_positions_are_those_of_vaswani():
     assert places[3, 5] == pytest.approx(torch.cos(torch.tensor(3 / 10000 ** (4 / 6))).item(), abs=1e-6)
 
 
-def test_multihead_equals_its_equations():
-    encoder = made("multihead", SMALL["multihead"])
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_multihead_equals_its_equations(scale):
+    encoder = made("multihead", {**SMALL["multihead"], "position_scale": scale})
     x, keep = batch(6, padded=8)
-    placed = x[0, :6] + sinusoid(6, WIDTH, x)
+    placed = x[0, :6] + scale * sinusoid(6, WIDTH, x)
     q, k, v = (part(placed).view(6, 3, 5) for part in encoder.maps)
     for head in range(3):
         weights = torch.softmax(q[:, head] @ k[:, head].T / 5**0.5, -1)

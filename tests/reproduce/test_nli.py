@@ -1,5 +1,6 @@
 """The tables of natural language inference: plan, counts, real runs on small files, and the figure."""
 
+import dataclasses
 import json
 
 import pytest
@@ -20,6 +21,7 @@ from mtsa.training.language_model import Setting, pretrain
 from tests.sample_data import glove
 from tests.training.test_pairs import pairs
 
+UNSEARCHED = dataclasses.replace(NLI, search=None)
 KINDS = {"same": "entailment", "other": "neutral"}
 
 
@@ -52,7 +54,7 @@ def paths(tmp_path_factory):
 @pytest.fixture(scope="module")
 def records(paths, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
-    chosen = NLI.runs(paths, ["snli-subset", "protocols"], ["mtsa", "multihead", "mtsa_none", "gpt-mtsa"], 1)
+    chosen = UNSEARCHED.runs(paths, ["snli-subset", "protocols"], ["mtsa", "multihead", "mtsa_none", "gpt-mtsa"], 1)
     assert len(chosen) == 7
     execute_all(chosen, folder, minutes=None)
     return folder
@@ -79,12 +81,12 @@ def test_the_plan_has_every_row_of_the_paper(paths):
         "MTSA w/o token2token", "MTSA w/o source2token", "MTSA w/o proposed modules", "Transfer + Multi-Head",
         "Transfer + MTSA",
     }  # fmt: skip
-    found = [(run.model, run.dataset) for run in NLI.runs(paths)]
+    found = [(run.model, run.dataset) for run in UNSEARCHED.runs(paths)]
     assert {found.count((model, "snli-subset")) for model in ("mtsa", "multihead", "bilstm")} == {3}
     assert ("gpt-mtsa", "protocols") in found
     assert not any(model.startswith("minilm") for model, _ in found)  # its folder was not given
     with pytest.raises(InputError, match='model "minilm-mtsa" needs a pretrained model'):
-        NLI.runs(paths, [], ["minilm-mtsa"])
+        UNSEARCHED.runs(paths, [], ["minilm-mtsa"])
 
 
 def test_records_have_one_evaluation_of_each_test_part(records, paths):
@@ -98,7 +100,7 @@ def test_records_have_one_evaluation_of_each_test_part(records, paths):
     assert {name: part["count"] for name, part in parts.items()} == {"matched": 9, "mismatched": 7}
     assert found["snli-subset", "gpt-mtsa"]["settings"]["pretrained"]["lm_weight"] == 0.3
     said = []
-    again = NLI.runs(paths, ["snli-subset"], ["mtsa"], 1)
+    again = UNSEARCHED.runs(paths, ["snli-subset"], ["mtsa"], 1)
     assert execute_all(again, records, minutes=None, say=said.append).runs == []
     assert said == ["1 runs, 1 recorded; 0 to run, about 0 minutes"]
 

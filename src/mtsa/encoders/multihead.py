@@ -29,12 +29,15 @@ class MultiheadEncoder(Encoder):
         in_dim: width of x.
         heads: number of heads.
         head_dim: width of each head.
+        position_scale: factor of the sinusoids. Their norm is sqrt(in_dim / 2), more than that of GloVe vectors.
         dropout: dropout probability on the inputs of the three projections and on the attention weights.
     """
 
-    def __init__(self, in_dim: int, *, heads: int = 8, head_dim: int = 75, dropout: float = 0.0) -> None:
+    def __init__(
+        self, in_dim: int, *, heads: int = 8, head_dim: int = 75, position_scale: float = 1.0, dropout: float = 0.0
+    ) -> None:
         super().__init__(in_dim, heads * head_dim)
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.position_scale, self.dropout = heads, position_scale, dropout
         maps = [nn.Linear(in_dim, heads * head_dim, bias=False) for _ in range(3)]
         limit = math.sqrt(6.0 / (in_dim + head_dim))
         for part in maps:
@@ -43,7 +46,7 @@ class MultiheadEncoder(Encoder):
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         B, N, _ = x.shape
-        x = zero_padding(x, keep) + sinusoid(N, self.in_dim, x)
+        x = zero_padding(x, keep) + self.position_scale * sinusoid(N, self.in_dim, x)
         q, k, v = (self._split(part(drop(x, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
         allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions and are zeroed below
         rate = self.dropout if self.training else 0.0

@@ -88,6 +88,7 @@ class TrainingLoop:
         known: indices of the words that have a pretrained vector, for `vectors.lr_multiplier`.
         folder: where checkpoints are written.
         tensorboard: where TensorBoard files are written, if wanted.
+        stop_step: step to end at, if that is before the end of the learning-rate schedule.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class TrainingLoop:
         known: Tensor,
         folder: Path,
         tensorboard: Path | None = None,
+        stop_step: int | None = None,
     ) -> None:
         training = recipe.training
         self.model, self.recipe, self.task, self.train_part, self.dev_part = model, recipe, task, train, dev
@@ -109,6 +111,7 @@ class TrainingLoop:
         self.state = LoopState(processes=self.world.size)
         self.epoch_steps = steps_per_epoch(train, training)
         self.max_steps, self.eval_steps = steps_of(training, self.epoch_steps)
+        self.stop_step = self.max_steps if stop_step is None else min(stop_step, self.max_steps)
         self._started = time.perf_counter()
         torch.manual_seed(training.seed + self.world.rank)
         nn.Module.to(model, self.world.device)
@@ -132,7 +135,7 @@ class TrainingLoop:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
-        return self.state.step >= self.max_steps or self.state.stale(self.recipe.training.patience)
+        return self.state.step >= self.stop_step or self.state.stale(self.recipe.training.patience)
 
     def run(self, on_step: Callable[[int, str], None]) -> None:
         """Train to the end; `on_step` gets the number of steps done and the last dev metric.
@@ -152,7 +155,7 @@ class TrainingLoop:
                 on_step(step, note)
                 write(step, {"train/loss": loss, "train/lr": self.optimizer.param_groups[0]["lr"]})
                 stopping = any_process(stop.requested)
-                due = step % self.eval_steps == 0 or step >= self.max_steps
+                due = step % self.eval_steps == 0 or step >= self.stop_step
                 if due:
                     metrics = self.evaluate()
                     shown = next((name for name in metrics if name not in ("step", "score", "loss")), None)

@@ -80,10 +80,8 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only")
     if recipe.data.oversampling and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
         raise InputError(f"{source}: data.oversampling applies to phrases of five-class trees with a dev file only; remove it")
-    if training.refit and (training.schedule != "constant" or recipe.data.oversampling):
-        raise InputError(
-            f"{source}: training.refit needs a constant schedule and no data.oversampling; add --set training.refit=false"
-        )
+    if training.refit and recipe.data.oversampling:
+        raise InputError(f"{source}: training.refit does not support data.oversampling; add --set training.refit=false")
     if recipe.vectors.lr_multiplier != 1.0 and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but vectors.file is not set")
     if recipe.vectors.member and not recipe.vectors.file:

@@ -1,0 +1,141 @@
+"""The search: every candidate is screened on dev, finalists are trained to the end, the best on dev is tested once."""
+
+import dataclasses
+import json
+
+import pytest
+from reproduce.paths import Paths
+from reproduce.records import read_records
+from reproduce.runner import execute_all
+from reproduce.runs import ScreeningRun, dev_score, screen_recipe
+from reproduce.table import Column, DataSet, Model, Search, Table, View
+from reproduce.tables import TABLES
+
+from mtsa.errors import InputError
+from mtsa.training.loop import TrainingLoop
+from tests.sample_data import glove, sentences
+
+KINDS = {"colour": "ENTY", "fruit": "LOC"}
+CANDIDATES = tuple({"training.learning_rate": rate} for rate in (1e-5, 1e-2, 3e-3))
+SMALL = {"encoder.head_dim": 4, "model.hidden": 8, "training.epochs": 8, "training.patience": 0, "training.refit": "false"}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for part, count in (("train", 60), ("test", 12)):
+        lines = [f"{KINDS[label]}:x {text}\n" for text, label in sentences(count, seed=count)]
+        (folder / f"trec.{part}").write_text("".join(lines), encoding="latin-1")
+    lines = sorted(f"{int(label == 'fruit')} {text}\n" for text, label in sentences(60, seed=1))
+    (folder / "cr.all").write_text("".join(lines), encoding="latin-1")
+    return Paths(folder, glove(folder / "vectors.txt"))
+
+
+def table_of(name):
+    datasets = {
+        "trec": DataSet("trec", "TREC", "trec.cpu", {"train": "trec.train", "test": "trec.test"}, seeds=2),
+        "cr": DataSet("cr", "CR", "cr.cpu", {"train": "cr.all"}, folds=3, screenings=2),
+    }
+    models = {"mtsa": Model("mtsa", "small", "mtsa", SMALL), "tfidf": Model("tfidf", "a baseline")}
+    views = (View("All", (Column("X", name),), tuple(models)),)
+    return Table("t", "T", {name: datasets[name]}, models, views, "", search=Search(CANDIDATES))
+
+
+def execute(table, paths, folder):
+    """Run what can start until nothing new can."""
+    stages, before = [], []
+    while True:
+        runs = table.runs(paths, records=read_records(folder))
+        if [run.path for run in runs] == before:
+            return stages
+        before = [run.path for run in runs]
+        stages.append([run.name for run in runs if run.model == "mtsa" and not (folder / run.path).exists()])
+        execute_all(runs, folder, minutes=None, say=lambda line: None)
+
+
+@pytest.fixture(scope="module")
+def seeds(paths, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    return execute(table_of("trec"), paths, folder), read_records(folder)
+
+
+def test_stages_with_seeds(seeds):
+    stages, records = seeds
+    assert stages == [["screen-1-seed-0", "screen-2-seed-0", "screen-3-seed-0"], ["seed-0"], ["seed-1"]]
+    found = {record["run"]: record for record in records if record["model"] == "mtsa"}
+    screened = [found[f"screen-{number}-seed-0"] for number in (1, 2, 3)]
+    assert all(record["test"] == {} for record in screened)
+    order = sorted(range(3), key=lambda place: -screened[place]["dev_score"])
+    finalists = [CANDIDATES[place] for place in sorted(order[:2])]
+    assert CANDIDATES[0] not in finalists  # too small a rate to learn anything
+    assert found["seed-0"]["settings"]["candidates"] == finalists
+    best = max(range(2), key=lambda place: found["seed-0"]["candidate_scores"][place])
+    assert found["seed-0"]["chosen"] == finalists[best]
+    assert dev_score(found["seed-0"]) == max(found["seed-0"]["candidate_scores"])
+    assert found["seed-1"]["settings"]["candidates"] == [found["seed-0"]["chosen"]]
+
+
+def test_screening_is_a_part_of_the_training_with_the_schedule_of_the_whole(seeds):
+    _, records = seeds
+    found = {record["run"]: record for record in records if record["model"] == "mtsa"}
+    screened, whole = found["screen-2-seed-0"], found["seed-0"]
+    assert screened["steps"] == round(3 / 8 * whole["steps"])
+    if whole["chosen"] == CANDIDATES[1]:  # the same course, as far as it goes
+        count = len(screened["dev_curve"])
+        assert screened["dev_curve"] == whole["dev_curve"][:count]
+
+
+def test_screening_records_are_not_shown(seeds):
+    table, (_, records) = table_of("trec"), seeds
+    shown = table.check(records)
+    assert {record["run"] for record in shown} == {"seed-0", "seed-1"}
+    (row,) = [line for line in table.rows(table.views[0], shown) if line[0] == "mtsa"]
+    assert "[" not in row[1]  # two of two
+    with pytest.raises(InputError, match="does not belong"):
+        table.check([{**records[0], "run": "screen-9-seed-0"}])
+    unsearched = dataclasses.replace(table, search=None)
+    with pytest.raises(InputError, match="does not belong"):
+        unsearched.check(records)
+
+
+def test_stages_with_folds(paths, tmp_path):
+    stages = execute(table_of("cr"), paths, tmp_path)
+    screens = [f"screen-{number}-fold-{fold:02d}" for number in (1, 2, 3) for fold in (1, 2)]
+    assert stages == [screens, ["fold-01", "fold-02", "fold-03"]]
+    records = [record for record in read_records(tmp_path) if record["model"] == "mtsa"]
+    final = [record for record in records if record["test"]]
+    assert {len(record["candidate_scores"]) for record in final} == {2}  # each fold chooses for itself
+    assert len(table_of("cr").check(records)) == 3
+
+
+def test_an_interrupted_screening_resumes(paths, tmp_path, monkeypatch):
+    table = table_of("trec")
+    run = next(run for run in table.runs(paths) if isinstance(run, ScreeningRun))
+    split = run.data.split(run.recipe, paths, 0)
+    recipe = run.recipe_of(CANDIDATES[1])
+    whole = screen_recipe(recipe, tmp_path / "whole", split, part=0.5)
+    save, saves = TrainingLoop.save, []
+
+    def stopping(self):
+        save(self)
+        saves.append(self.state.step)
+        if len(saves) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingLoop, "save", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        screen_recipe(recipe, tmp_path / "part", split, part=0.5)
+    resumed = screen_recipe(recipe, tmp_path / "part", split, part=0.5)
+    assert len(saves) == len(set(saves)) > 2
+    assert json.dumps(resumed["dev_curve"]) == json.dumps(whole["dev_curve"])
+
+
+def test_a_score_that_is_not_a_number_is_the_worst():
+    assert dev_score({"dev_curve": [{"score": float("nan")}, {"score": 0.25}]}) == 0.25
+    assert dev_score({"dev_curve": [{"score": float("nan")}]}) < 0
+
+
+def test_all_encoders_of_a_table_have_the_same_search():
+    search = TABLES["nli"].search
+    assert len(search.candidates) == 4
+    assert all(model.searched for model in TABLES["nli"].models.values() if not model.pretrained)
