@@ -1,5 +1,6 @@
 """Taggers from file to answer: small real runs of both tasks."""
 
+import itertools
 import json
 import random
 
@@ -227,7 +228,14 @@ def test_batches_by_words_hold_no_more_and_are_as_many_in_each_epoch():
     assert sorted(number for batch in first for number in batch) == list(range(700))
     assert all(len(batch) * max(lengths[number] for number in batch) <= 256 for batch in first)
     assert len(first) == len(second)
-    assert first != second
+    assert sorted(number for batch in second for number in batch) == list(range(700))
+    same = {frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}
+    assert len(same) < 0.1 * len(first)  # composed anew
+    for seed, least in itertools.product(range(20), (1, 3, 8)):
+        several = [shuffled_batches(lengths[:150], 1, tokens=120, least=least, seed=seed, epoch=epoch) for epoch in range(4)]
+        assert len({len(batches) for batches in several}) == 1
+        assert all(len(batch) >= least for batches in several for batch in batches)
+        assert all(sorted(number for batch in batches for number in batch) == list(range(150)) for batches in several)
     shared = shuffled_batches(lengths, 1, tokens=64, least=4, seed=5, epoch=0)
     assert min(map(len, shared)) == 4  # a share for each of four processes
     assert sorted(number for batch in shared for number in batch) == list(range(700))

@@ -18,29 +18,67 @@ def shuffled_batches(
     Args:
         lengths: tokens of each example.
         size: examples per batch.
-        tokens: tokens per batch, padding included, instead of `size`; 0: use `size`. All epochs then have the same batches,
-            in different order, so that their number is the same.
+        tokens: tokens per batch, padding included, instead of `size`; 0: use `size`. Each epoch has other batches, but as
+            many as the first one: where the limit would give more or fewer, small batches are merged or large ones split.
         least: with `tokens`, minimum number of examples per batch, so that each process gets a share.
         seed: seed of the order.
         epoch: number of the epoch; each has a different order.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    if tokens:
-        size = max(1, round(tokens * len(lengths) / max(1, sum(lengths))))  # on average
-        order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
-    else:
+    if not tokens:
         order = torch.randperm(len(lengths), generator=generator).tolist()
+        batches = _by_size(order, lengths, size)
+    else:
+        order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
+        batches = _by_tokens(order, lengths, tokens, least)
+        if epoch:
+            other = torch.Generator().manual_seed((seed * 1_000_003 + epoch + 500_009) % 2**63)
+            order = torch.randperm(len(lengths), generator=other).tolist()
+            batches = _with_count(_by_tokens(order, lengths, tokens, least), lengths, len(batches), least) or batches
+    return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _by_size(order: list[int], lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Batches of `size` examples, sorted by length within pools of the order."""
     batches: list[list[int]] = []
     for start in range(0, len(order), _POOL * size):
         pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
-        batches += (
-            _fill_batches(pool, lengths, tokens, least)
-            if tokens
-            else [pool[at : at + size] for at in range(0, len(pool), size)]
-        )
-    if len(batches) > 1 and len(batches[-1]) < (least if tokens else min(size, MIN_BATCH_SIZE)):
+        batches += [pool[at : at + size] for at in range(0, len(pool), size)]
+    if len(batches) > 1 and len(batches[-1]) < min(size, MIN_BATCH_SIZE):
         batches[-2:] = [batches[-2] + batches[-1]]
-    return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
+    return batches
+
+
+def _by_tokens(order: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
+    """Batches of at most `tokens` tokens, sorted by length within pools of the order."""
+    size = max(1, round(tokens * len(lengths) / max(1, sum(lengths))))  # on average
+    batches: list[list[int]] = []
+    for start in range(0, len(order), _POOL * size):
+        pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
+        batches += _fill_batches(pool, lengths, tokens, least)
+    if len(batches) > 1 and len(batches[-1]) < least:
+        batches[-2:] = [batches[-2] + batches[-1]]
+    return batches
+
+
+def _with_count(batches: list[list[int]], lengths: Sequence[int], count: int, least: int) -> list[list[int]]:
+    """The same examples in `count` batches; none where batches are too small to be split."""
+
+    def padded_size(batch: Sequence[int]) -> int:
+        return len(batch) * max(lengths[number] for number in batch)
+
+    batches = list(batches)
+    while len(batches) > count:
+        at = min(range(len(batches) - 1), key=lambda place: padded_size(batches[place] + batches[place + 1]))
+        batches[at : at + 2] = [batches[at] + batches[at + 1]]
+    while len(batches) < count:
+        large = [place for place, batch in enumerate(batches) if len(batch) >= 2 * least]
+        if not large:
+            return []
+        at = max(large, key=lambda place: padded_size(batches[place]))
+        half = len(batches[at]) // 2
+        batches[at : at + 1] = [batches[at][:half], batches[at][half:]]
+    return batches
 
 
 def _fill_batches(pool: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
