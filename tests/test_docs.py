@@ -128,6 +128,18 @@ def test_links_between_the_documents_hold():
     assert checked
 
 
+def test_files_named_in_the_documents_exist():
+    """Paths such as `nn/masks.py` or `tests/oracle.py`, from the root or inside the package."""
+    checked = 0
+    for page in PAGES:
+        if page.name in ("CHANGELOG.md", "results.md", "results-0.2.md"):
+            continue
+        for name in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)+\.(?:py|toml|md|cpp|inl))`", page.read_text()):
+            assert (ROOT / name).exists() or (ROOT / "src" / "mtsa" / name).exists(), f"{page.name}: {name}"
+            checked += 1
+    assert checked > 10
+
+
 def test_the_results_page_is_what_the_records_make(tmp_path):
     results.write(ROOT / "results", tmp_path / "results.md")
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"

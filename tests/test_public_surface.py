@@ -97,6 +97,7 @@ def test_the_public_masks_are_these():
         "Window",
         "from_attn_mask",
         "from_key_padding_mask",
+        "register_mask",
     ]
     assert all(hasattr(mtsa.masks, name) for name in mtsa.masks.__all__)
 

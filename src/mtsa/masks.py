@@ -1,5 +1,6 @@
-"""The public names of the positional masks; `mtsa.nn.masks` holds them."""
+"""The public names of the positional masks; defined in `mtsa.nn.masks`."""
 
+from mtsa.nn.mask_specs import register_mask
 from mtsa.nn.masks import (
     And,
     Backward,
@@ -25,4 +26,5 @@ __all__ = [
     "Window",
     "from_attn_mask",
     "from_key_padding_mask",
+    "register_mask",
 ]

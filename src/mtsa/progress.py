@@ -3,8 +3,8 @@
     with progress("predicting", total=1000):
         advance(64)   # in any function called inside
 
-Without a display, which the command line sets with `show_with`, nothing is shown. Bars do not nest: inside an open bar another
-one is silent, unless it counts something else.
+Without a display, which the command line sets with `set_display`, nothing is shown. Bars do not nest: inside an open bar
+another one is silent, unless it counts something else.
 """
 
 from __future__ import annotations

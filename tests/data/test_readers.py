@@ -110,6 +110,7 @@ WRONG = {
     "trec classes": ("a", "HUM:x who ?\n", {"format": "trec", "classes": 7}, "6 or 50"),
     "tree": ("a", "(3 (2 a)\n", {"format": "sst"}, "line 1: not a tree"),
     "tree label": ("a", "(9 a)\n", {"format": "sst"}, 'line 1: "9" is not a label'),
+    "two trees": ("a", "(2 a) (3 b)\n", {"format": "sst"}, "line 1: not a tree"),
     "text after tree": ("a", "(2 a) b\n", {"format": "sst"}, "line 1: not a tree"),
 }
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import mtsa
 from mtsa.cli import app
 from mtsa.errors import InputError
-from mtsa.inference.attention_maps import AttentionMaps, LayerMaps
+from mtsa.inference.attention_maps import AttentionMaps, LayerMaps, record_attention
 from mtsa.inference.attention_page import write_page
 from mtsa.inference.attention_weights import maps_to_json, strongest_pairs
 from mtsa.inference.heat_maps import draw_heat_maps, shown_heads
@@ -294,3 +294,14 @@ def test_sentences_of_a_translator_and_a_tagger(runs, tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"the old red dog {place}\n" for place in range(6)))
     for task in ("translation", "tagging"):
         assert len(sample_sentences(runs[task], str(tmp_path / "a.txt"), 3, 0)) == 3
+
+
+def test_keyword_arguments_of_a_layer_keep_their_meaning():
+    """An encoder may pass PyTorch's key_padding_mask, whose sense is the opposite of attention_mask."""
+    layer = mtsa.MultiMaskAttention(8, 2)
+    x, real = torch.randn(1, 5, 8), torch.tensor([[True, True, True, False, False]])
+    plain = record_attention(layer, lambda: layer(x, real), {}, ["w"] * 5, "")
+    flipped = record_attention(layer, lambda: layer(x, key_padding_mask=~real), {}, ["w"] * 5, "")
+    torch.testing.assert_close(plain.layers[0].token2token, flipped.layers[0].token2token, rtol=0, atol=0)
+    assert plain.layers[0].token2token[:, :, :3].sum() > 0
+    assert plain.layers[0].token2token[:, :, 3:].abs().max() == 0

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mtsa import MultiMaskAttention, masks
+from mtsa.nn import mask_specs
 from mtsa.nn.intervals import Block
 from mtsa.nn.mask_specs import HeadMasks
 from tests import attention_cases as cases
@@ -199,3 +200,19 @@ def test_names_may_stand_in_a_list():
 
     assert rules_for(["forward", "window(2)", Backward()], 3) == (Forward(), Window(2), Backward())
     assert rules_for("causal", 2) == (Forward(include_self=True),) * 2
+
+
+def test_a_registered_mask_is_known_by_name(monkeypatch):
+    monkeypatch.setattr("mtsa.nn.mask_specs._PARSERS", dict(mask_specs._PARSERS))
+
+    def parse(argument):
+        return masks.Window(2 * int(argument))
+
+    masks.register_mask("wide", parse, "wide(3)")
+    layer = MultiMaskAttention(8, 2, masks="wide(2), forward & wide(1)")
+    assert layer.masks == (masks.Window(4), masks.Forward() & masks.Window(2))
+    with pytest.raises(ValueError, match=r'cannot read "wide\(x\)"; write it as "wide\(3\)"'):
+        MultiMaskAttention(8, 2, masks="wide(x)*2")
+    for name, message in (("wide", "already registered"), ("forward", "already registered"), ("a b", "lower-case letters")):
+        with pytest.raises(ValueError, match=message):
+            masks.register_mask(name, parse)

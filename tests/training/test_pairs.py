@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -67,6 +68,26 @@ def test_transformers_gives_the_same_answers(trained):
     for (first, second), answer in zip(asked, predictor.predict(asked), strict=True):
         found = {entry["label"]: entry["score"] for entry in pipe({"text": first, "text_pair": second})}
         assert found == pytest.approx(answer.probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "tsv"])
+def test_columns_of_official_files_are_kept(trained, tmp_path, ending):
+    rows = [*pairs(6, seed=8)]
+    path = tmp_path / f"test.{ending}"
+    if ending == "jsonl":
+        write_pairs(path, rows)
+    else:
+        lines = ["\t".join(("gold_label", "sentence1", "sentence2", "pairID", "genre"))]
+        path.write_text("\n".join([*lines, *("\t".join((label, a, b, name, "x")) for a, b, label, name in rows)]) + "\n")
+    out = tmp_path / "kept.jsonl"
+    folder = str(trained[2].run.folder)
+    kept = "pairID,genre" if ending == "tsv" else "pairID"
+    done = CliRunner().invoke(app, ["predict", folder, str(path), "--format", "nli", "--keep", kept, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["pairID"] for row in found] == [row[3] for row in rows]
+    assert all(row.get("genre", "x") == "x" for row in found)
+    assert ("genre" in found[0]) is (ending == "tsv")
 
 
 def test_evaluation_and_the_submission_file(trained, tmp_path):

@@ -73,6 +73,18 @@ WRONG = {
     "optimizer": ({"training": {"optimizer": "adma"}}, [], 'did you mean "adam"'),
     "task": ({"task": "taging"}, [], 'unknown task "taging"; did you mean "tagging"'),
     "unread by taggers": ({"task": "tagging", "model": {"hidden": 7}}, [], "model.hidden is not used by task tagging"),
+    "vocabulary of classifiers": (
+        {"tokens": {"vocab_size": 9000}},
+        [],
+        "tokens.vocab_size is not used by task classification",
+    ),
+    "vocabulary of taggers": (
+        {"task": "tagging", "tokens": {"vocab_size": 9000}},
+        [],
+        "tokens.vocab_size is not used by task",
+    ),
+    "phrases of tables": ({"data": {"phrases": True, "format": "csv"}}, [], "data.phrases applies to format sst only"),
+    "beta2 of Adadelta": ({"training": {"optimizer": "adadelta", "beta2": 0.9}}, [], "beta2 applies to adam and adamw only"),
     "unread by others": ({"model": {"label_smoothing": 0.1}}, [], "model.label_smoothing is not used by task classification"),
     "flag without roles": (
         {"task": "tagging", "model": {"predicate_dim": 7}},

@@ -345,3 +345,12 @@ def test_a_file_is_read_once(tmp_path, labelled_csv, monkeypatch, options):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert reads == [labelled_csv]
+
+
+@pytest.mark.parametrize("options", [["--folds", "2"], ["--repeats", "2"]])
+def test_tensorboard_is_refused_for_several_runs(tmp_path, labelled_csv, options):
+    words = ["train", "--train", str(labelled_csv), "--out", str(tmp_path / "run"), "--tensorboard", *options]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "--tensorboard applies to single runs" in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -24,12 +24,12 @@ def export(
     from mtsa.files import write_json
     from mtsa.inference import export_parity
     from mtsa.inference.auto import open_predictor
-    from mtsa.inference.graph_export import FILES, FORMS, atomic_directory, quantize
+    from mtsa.inference.graph_export import TARGETS, atomic_directory, quantize
     from mtsa.inference.graph_export import export_model as write
     from mtsa.messages import nearest
 
-    if to not in FORMS:
-        fail(f'--to "{to}" is unknown; {nearest(to, FORMS)}')
+    if to not in TARGETS:
+        fail(f'--to "{to}" is unknown; {nearest(to, TARGETS)}')
     if int8 and to != "onnx":
         fail("--int8 needs --to onnx")
     if to == "onnx":
@@ -58,11 +58,11 @@ def export(
                 if texts is not None and check is not None:
                     report[answers] = export_parity.compare_on_texts(parts, graph, texts, predictor.labels, check)
 
-            compare(FILES[to], "lengths", "texts")
+            compare(TARGETS[to].file, "lengths", "texts")
             report["opposed gaps"] = export_parity.check_underflow(to, folder)
             if int8:
                 small = quantize(folder)
-                report["bytes"] = {path.name: path.stat().st_size for path in (folder / FILES[to], small)}
+                report["bytes"] = {path.name: path.stat().st_size for path in (folder / TARGETS[to].file, small)}
                 compare(small.name, "int8 lengths", "int8")
             write_json(folder / "parity.json", report)
     for line in export_parity.report_lines(report):

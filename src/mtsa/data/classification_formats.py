@@ -75,6 +75,8 @@ def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:
     nodes: list[tuple[str, str]] = []
     for piece in line.replace("(", " ( ").replace(")", " ) ").split(" "):
         if piece == "(":
+            if nodes and not open_nodes:  # a second tree
+                raise broken
             open_nodes.append(("", []))
         elif piece == ")":
             if not open_nodes or not open_nodes[-1][1]:
@@ -84,7 +86,7 @@ def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:
             if open_nodes:
                 open_nodes[-1][1].extend(words)
         elif piece:
-            if not open_nodes or (len(nodes) > 0 and not open_nodes):
+            if not open_nodes:
                 raise broken
             label, words = open_nodes[-1]
             if not label:

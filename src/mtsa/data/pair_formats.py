@@ -22,7 +22,7 @@ def nli(path: Path, encoding: str, *, labelled: bool) -> Iterator[Example]:
 
     Rows without an agreed label have the label "-".
     """
-    for number, row in _rows(path, encoding):
+    for number, row in nli_rows(path, encoding):
         for column in (*_COLUMNS, *((_LABEL,) if labelled else ())):
             if column not in row:
                 raise InputError(
@@ -36,23 +36,29 @@ def nli(path: Path, encoding: str, *, labelled: bool) -> Iterator[Example]:
         yield Example(first, label, number, second, str(row.get(_NAME, "")))
 
 
-def _rows(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def nli_rows(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and columns of each row of an SNLI or MultiNLI file.
+
+    Raises:
+        InputError: invalid data; the message contains the line.
+    """
     first = next((text for _, text in lines(path, encoding) if text.strip()), "")
     return tables.rows(path, "jsonl", encoding) if first.lstrip().startswith("{") else _tabbed(path, encoding)
 
 
 def _tabbed(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The required fields of each row. Official tables repeat column names, and rows may be shorter than the header."""
+    """The fields of each row. Official tables repeat column names, and rows may be shorter than the header."""
     header: list[str] | None = None
     for number, text in lines(path, encoding):
         fields = text.split("\t")
         if header is None:
             header = [name.strip() for name in fields]
-            indices = {name: header.index(name) for name in (*_COLUMNS, _LABEL, _NAME) if name in header}
+            indices = {name: header.index(name) for name in header}
+            required = max((indices[name] for name in (*_COLUMNS, _LABEL, _NAME) if name in indices), default=0)
         elif text.strip():
-            if len(fields) <= max(indices.values(), default=0):
-                raise line_error(path, number, f"{len(fields)} fields; at least {max(indices.values()) + 1} are required")
-            yield number, {name: fields[index] for name, index in indices.items()}
+            if len(fields) <= required:
+                raise line_error(path, number, f"{len(fields)} fields; at least {required + 1} are required")
+            yield number, {name: fields[index] for name, index in indices.items() if index < len(fields)}
 
 
 def label_pair(path: Path, encoding: str) -> Iterator[Example]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,23 @@ from .text_files import LONGEST
 _LARGEST = 1e30  # of a target
 TABLE_FORMATS = ("csv", "tsv", "jsonl")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_TEXT_FORMATS = {"label_text": "cp1252", "trec": "latin-1", "sst": "utf-8"}  # encodings of the official files
-PAIR_FORMATS = {"nli": "utf-8", "label_pair": "utf-8"}
-_OFFICIAL_FORMATS = _TEXT_FORMATS | PAIR_FORMATS
-_CLASSES = {"trec": (6, 50), "sst": (5, 2)}
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """A file format of texts with labels.
+
+    Args:
+        read: yields the examples of a file; gets the path, the layout and whether labels are required.
+        encoding: used unless the layout names another.
+        paired: whether examples are pairs of texts; None for tables, which may have either.
+        classes: the numbers of classes that labels can be mapped to, the default first.
+    """
+
+    read: Callable[[Path, Layout, bool], Iterator[Example]]
+    encoding: str = "utf-8"
+    paired: bool | None = None
+    classes: tuple[int, ...] = ()
 
 
 def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
@@ -30,7 +44,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
     Raises:
         InputError: an unknown format, one that cannot be inferred, or one that does not fit the task.
     """
-    format, known_formats = layout.format, (*TABLE_FORMATS, *_OFFICIAL_FORMATS)
+    format = layout.format
     if format == "auto" and paired and not layout.pair_column:
         format = "nli"  # which has fixed column names
     if format == "auto":
@@ -38,13 +52,13 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
             raise InputError(f"{path} is a folder; name a file")
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
-                f"{path}: cannot infer the format from the file name; use --format ({', '.join(known_formats)}), "
+                f"{path}: cannot infer the format from the file name; use --format ({', '.join(FORMATS)}), "
                 f"or name the file .csv, .tsv or .jsonl"
             )
         format = ENDINGS[path.suffix.lower()]
-    if format not in known_formats:
-        raise InputError(f'format "{format}" is unknown; {nearest(format, known_formats)}')
-    if format in (_TEXT_FORMATS if paired else PAIR_FORMATS):
+    if format not in FORMATS:
+        raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+    if FORMATS[format].paired not in (None, paired):
         raise InputError(
             f"format {format} contains {'single texts' if paired else 'pairs of texts'}; "
             f"{'leave out --task pair' if paired else 'add --task pair'}, or use another --format"
@@ -61,11 +75,11 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
         raise InputError(f'column "{max(columns, key=columns.count)}" is named twice; texts and labels need separate columns')
     if layout.pair_column and not paired:
         raise InputError(f"--pair-column {layout.pair_column} applies to pairs only; add --task pair")
-    known = _CLASSES.get(format, ())
+    known = FORMATS[format].classes
     if layout.classes and layout.classes not in known:
         expected = f"has {' or '.join(map(str, known))}" if known else "reads its classes from the file"
         raise InputError(f"classes ({layout.classes}): format {format} {expected}")
-    encoding = _OFFICIAL_FORMATS.get(format, "utf-8") if layout.encoding == "auto" else layout.encoding
+    encoding = FORMATS[format].encoding if layout.encoding == "auto" else layout.encoding
     return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
 
 
@@ -85,19 +99,7 @@ def stream(
         InputError: invalid data; the message contains the line.
     """
     layout = resolve_layout(layout, path, paired=paired)
-    if layout.format == "nli":
-        found = pair_formats.nli(path, layout.encoding, labelled=labelled)
-    elif layout.format == "label_pair":
-        found = pair_formats.label_pair(path, layout.encoding)
-    elif layout.format == "label_text":
-        found = classification_formats.label_text(path, layout.encoding)
-    elif layout.format == "trec":
-        found = classification_formats.trec(path, layout.encoding, layout.classes)
-    elif layout.format == "sst":
-        found = classification_formats.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
-    else:
-        found = _from_table(path, layout, labelled)
-    for example in found:
+    for example in FORMATS[layout.format].read(path, layout, labelled):
         yield _checked(example, path, number=number, labelled=labelled)
 
 
@@ -197,3 +199,26 @@ def _check_text(text: str, path: Path, line: int) -> None:
 def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _trees(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
+    return classification_formats.sst(path, layout.encoding, layout.classes if labelled else 5, layout.phrases)
+
+
+FORMATS: dict[str, TextFormat] = {
+    **{name: TextFormat(_from_table) for name in TABLE_FORMATS},
+    "label_text": TextFormat(
+        lambda path, layout, _: classification_formats.label_text(path, layout.encoding), "cp1252", paired=False
+    ),
+    "trec": TextFormat(
+        lambda path, layout, _: classification_formats.trec(path, layout.encoding, layout.classes),
+        "latin-1",
+        paired=False,
+        classes=(6, 50),
+    ),
+    "sst": TextFormat(_trees, paired=False, classes=(5, 2)),
+    "nli": TextFormat(lambda path, layout, labelled: pair_formats.nli(path, layout.encoding, labelled=labelled), paired=True),
+    "label_pair": TextFormat(lambda path, layout, _: pair_formats.label_pair(path, layout.encoding), paired=True),
+}
+"""The formats of `--format` by name; to add one, add an entry."""
+PAIR_FORMATS = tuple(name for name, format in FORMATS.items() if format.paired)

@@ -66,8 +66,8 @@ def count_words(texts: Iterable[str], *, least: int = 1, spaced: bool = False) -
     tokenizer = word_tokenizer(spaced=spaced)
     trainer = WordLevelTrainer(vocab_size=2**31 - 1, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL))
     tokenizer.train_from_iterator(texts, trainer)
-    encode_texts = tokenizer.get_vocab()
-    return sorted(encode_texts.keys() - set(SPECIAL), key=encode_texts.__getitem__)
+    vocabulary = tokenizer.get_vocab()
+    return sorted(vocabulary.keys() - set(SPECIAL), key=vocabulary.__getitem__)
 
 
 @functools.cache

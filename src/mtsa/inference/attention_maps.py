@@ -73,17 +73,18 @@ def record_attention(
         call(**inputs)
     layers: list[LayerMaps] = []
     pooling = None
-    for module, arguments in calls:
+    for module, arguments, options in calls:
         if isinstance(module, Source2Token):
-            pooling = module.weights(*arguments)[0]
+            pooling = module.weights(*arguments, **options)[0]
         elif isinstance(module, MultiMaskAttention):
-            found = module.explain(*arguments)
+            found = module.explain(*arguments, **options)
             names = [_mask_name(mask) for mask in module.masks]
             layers.append(LayerMaps(names, found.token2token[0], found.source2token[0]))
         else:  # of replace_self_attention, whose module would import transformers
             swapped: Any = module
             names = [_mask_name(mask) for mask in swapped.head_masks]
-            token2token, source2token = swapped.attention_weights(*arguments)
+            tensors = [one for one in (*arguments, *options.values()) if isinstance(one, Tensor)]  # the input and its mask
+            token2token, source2token = swapped.attention_weights(*tensors)
             layers.append(LayerMaps(names, token2token[0], source2token[0]))
     if not layers:
         raise InputError("the encoder of this model has no tensorized attention to show; train one with mtsa in its name")
@@ -91,13 +92,13 @@ def record_attention(
 
 
 @contextmanager
-def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...]]]]:
-    """The calls of attention and pooling layers, in their order."""
-    calls: list[tuple[nn.Module, tuple[Any, ...]]] = []
+def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]]:
+    """The calls of attention and pooling layers, in their order, with positional and keyword arguments."""
+    calls: list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = []
     kinds = (MultiMaskAttention, Source2Token)
 
     def note(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        calls.append((module, tuple(one for one in (*arguments, *options.values()) if isinstance(one, Tensor))))
+        calls.append((module, arguments, options))
 
     observed = [part for part in model.modules() if isinstance(part, kinds) or hasattr(part, "attention_weights")]
     hooks = [part.register_forward_pre_hook(note, with_kwargs=True) for part in observed]

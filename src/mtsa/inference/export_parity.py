@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,16 @@ from mtsa.machine import circumstances
 from mtsa.nn.functional import tensorized_attention
 from mtsa.tasks.predictor import Predictor
 
-from .graph_export import FILES, CheckTexts, ExportSpec, silence_exporters
+from .graph_export import TARGETS, CheckTexts, ExportSpec, Graph, silence_exporters
 
 LENGTHS = (1, 31, 32, 33, 200, 512)
 TOLERANCE = 1e-4  # of two probabilities
 _GAPS = 9  # words of the case with opposed gaps
 
-Graph = Callable[..., Sequence[Any]]
-"""An exported model: arrays in the order of its inputs -> arrays."""
-
 
 def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
     """Load an exported graph."""
-    path = folder / (file or FILES[form])
-    if form == "torch":
-        module = torch.export.load(path).module()
-        return lambda *arrays: [out.numpy() for out in module(*map(torch.from_numpy, arrays))]
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
-    return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+    return TARGETS[form].load(folder / (file or TARGETS[form].file))
 
 
 def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
@@ -111,15 +97,10 @@ def check_underflow(form: str, folder: Path) -> dict[str, float]:
     k[:, :, 0], s[:, :, 0] = -240.0, 120.0
     inputs = (q, k, v, s)
     length = Dim("length", min=1, max=4096)
-    path = folder / f"gaps{Path(FILES[form]).suffix}"
+    path = folder / f"gaps{Path(TARGETS[form].file).suffix}"
     with silence_exporters():
         program = torch.export.export(_Attention(), inputs, dynamic_shapes=({2: length},) * 4)
-        if form == "onnx":
-            made = torch.onnx.export(program, input_names=["q", "k", "v", "s"], dynamo=True)
-            assert made is not None
-            made.save(path)
-        else:
-            torch.export.save(program, path)
+    TARGETS[form].save(program, path, ("q", "k", "v", "s"), ())
     graph = open_graph(folder, form, path.name)
     wanted = tensorized_attention(*(one.double() for one in inputs), masks="full, forward", scale=1.0, backend="reference")
     found = torch.from_numpy(np.asarray(graph(*(one.numpy() for one in inputs))[0])).double()

@@ -12,7 +12,7 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mtsa.tasks.encoded import EncodedData
     from mtsa.tasks.predictor import Predictor
 
-FORMS = ("onnx", "torch")
-FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
 _MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 
 _INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
@@ -54,6 +52,63 @@ GRAPH = torch.export.load(HERE / "model.pt2").module()
 def MODEL(*arrays):
     """The graph itself."""
     return [out.detach().numpy() for out in GRAPH(*map(torch.from_numpy, arrays))]'''
+
+
+Graph = Callable[..., Sequence[Any]]
+"""An exported model: arrays in the order of its inputs -> arrays."""
+
+
+@dataclass(frozen=True)
+class ExportTarget:
+    """A form in which models are exported.
+
+    Args:
+        file: name of the file with the graph.
+        save: writes a traced program to a path, with the names of its inputs and outputs.
+        load: opens the file as a function of NumPy arrays, for the comparison with the model.
+        code: what the script of the export opens the file with.
+        note: a sentence for the help text of the script.
+    """
+
+    file: str
+    save: Callable[[ExportedProgram, Path, Sequence[str], Sequence[str]], None]
+    load: Callable[[Path], Graph]
+    code: str
+    note: str = ""
+
+
+def _save_onnx(program: ExportedProgram, path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    with silence_exporters():
+        made = torch.onnx.export(program, input_names=list(inputs), output_names=list(outputs) or None, dynamo=True)
+    assert made is not None
+    made.save(path)
+
+
+def _load_onnx(path: Path) -> Graph:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def _save_torch(program: ExportedProgram, path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    torch.export.save(program, path)
+
+
+def _load_torch(path: Path) -> Graph:
+    module = torch.export.load(path).module()
+    return lambda *arrays: [out.numpy() for out in module(*map(torch.from_numpy, arrays))]
+
+
+TARGETS: dict[str, ExportTarget] = {
+    "onnx": ExportTarget("model.onnx", _save_onnx, _load_onnx, _ONNX, _INT8),
+    "torch": ExportTarget("model.pt2", _save_torch, _load_torch, _TORCH),
+}
+"""The forms of `mtsa export --to` by name; to add one, add an entry."""
 
 
 class ProbabilityModel(nn.Module):
@@ -135,26 +190,18 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
     Args:
         parts: what is exported.
         predictor: the opened run.
-        form: onnx or torch.
+        form: a name in `TARGETS`.
         folder: target folder.
     """
-    program = trace(parts)
-    if form == "onnx":
-        with silence_exporters():
-            made = torch.onnx.export(
-                program, input_names=list(parts.probability_model.inputs), output_names=list(parts.outputs), dynamo=True
-            )
-            assert made is not None
-            made.save(folder / FILES[form])
-    else:
-        torch.export.save(program, folder / FILES[form])
+    target = TARGETS[form]
+    target.save(trace(parts), folder / target.file, parts.probability_model.inputs, parts.outputs)
     tokenizer = Tokenizer.from_str(predictor.run.tokenizer.to_str())
     if parts.max_length:
         tokenizer.enable_truncation(parts.max_length)
     write_text(folder / "tokenizer.json", tokenizer.to_str())
     write_json(folder / "about.json", parts.about)
     script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
-    script = script.replace("#MODEL#", _ONNX if form == "onnx" else _TORCH).replace("#INT8#", _INT8 if form == "onnx" else "")
+    script = script.replace("#MODEL#", target.code).replace("#INT8#", target.note)
     write_text(folder / "run.py", script)
 
 
@@ -195,7 +242,7 @@ def quantize(folder: Path) -> Path:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     path = folder / "model.int8.onnx"
-    graph = onnx.load(folder / FILES["onnx"])
+    graph = onnx.load(folder / TARGETS["onnx"].file)
     del graph.graph.value_info[:]  # shapes that the quantizer transposes weights against
     root = logging.getLogger()
     level = root.level

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -24,15 +24,60 @@ Span = tuple[int, int]
 
 HEADS_HINT = 'a list with one mask per head, such as [Forward(), Backward()], or a string such as "forward*4, backward*4"'
 
-_NAMES: dict[str, type[Mask]] = {
-    "full": Full,
-    "noself": NoSelf,
-    "forward": Forward,
-    "backward": Backward,
-    "window": Window,
-    "distance": Distance,
-    "causal": Forward,
+Parser: TypeAlias = Callable[[str], Mask]
+"""Builds a mask from the text between the parentheses of its spec, "" without any; raises ValueError for other text."""
+
+
+def _without_argument(kind: type[Mask]) -> Parser:
+    def parse(argument: str) -> Mask:
+        if argument:
+            raise ValueError(f"{argument!r} is not expected")
+        return kind()
+
+    return parse
+
+
+def _directed(kind: type[Forward | Backward]) -> Parser:
+    def parse(argument: str) -> Mask:
+        if argument not in ("", "self", "include_self=true"):
+            raise ValueError(f"{argument!r} is not expected")
+        return kind(include_self=bool(argument))
+
+    return parse
+
+
+_PARSERS: dict[str, tuple[Parser, str]] = {  # with an example for error messages
+    "full": (_without_argument(Full), "full"),
+    "noself": (_without_argument(NoSelf), "noself"),
+    "forward": (_directed(Forward), "forward(self)"),
+    "backward": (_directed(Backward), "backward(self)"),
+    "window": (lambda argument: Window(int(argument)), "window(3)"),
+    "distance": (lambda argument: Distance(float(argument)), "distance(0.1)"),
+    "causal": (lambda argument: _directed(Forward)(argument or "self"), "causal"),
 }
+
+
+def register_mask(name: str, parse: Parser, example: str | None = None) -> None:
+    """Make a mask known by name in spec strings, such as masks="every(2)*4".
+
+    Args:
+        name: lower-case letters.
+        parse: builds the mask from the text between the parentheses, "" if there are none; raises ValueError for other text.
+        example: how to write the mask, for error messages; the name by default.
+
+    Raises:
+        ValueError: a name that is taken or has other characters.
+
+    Example:
+        >>> register_mask("every", lambda argument: Every(int(argument)), "every(2)")
+    """
+    if not re.fullmatch("[a-z]+", name):
+        raise ValueError(f'mask name "{name}" must consist of lower-case letters')
+    if name in _PARSERS:
+        raise ValueError(f'mask name "{name}" is already registered')
+    _PARSERS[name] = (parse, example or name)
+
+
 _TERM = re.compile(r"(?P<name>[a-z_]+)\s*(?:\(\s*(?P<argument>[^()]*?)\s*\))?$")
 _MOST_HEADS = 4096
 _HEAD_COUNT = re.compile(r"(?P<rule>.+?)\s*\*\s*(?P<count>\d+)$")
@@ -221,31 +266,15 @@ def _parse_rule(text: str, spec: str) -> Mask:
             return first | second if operator == "|" else first & second
     term = _TERM.match(text.strip())
     name = term["name"].replace("_", "") if term else ""
-    if term is None or name not in _NAMES:
-        near = difflib.get_close_matches(name or text.strip(), _NAMES, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(_NAMES)}"
-        raise ValueError(f'masks "{spec}": "{text.strip()}" is no mask; {hint}')
-    return _build(name, term["argument"], text.strip(), spec)
-
-
-def _build(name: str, argument: str | None, text: str, spec: str) -> Mask:
-    kind = _NAMES[name]
-    example = {"window": "window(3)", "distance": "distance(0.1)", "forward": "forward(self)", "backward": "backward(self)"}
-    wrong = ValueError(f'masks "{spec}": cannot read "{text}"; write it as "{example.get(name, name)}"')
-    if kind is Window or kind is Distance:
-        try:
-            return Window(int(argument or "")) if kind is Window else Distance(float(argument or ""))
-        except ValueError:
-            raise wrong from None
-    if name == "causal" and not argument:
-        return Forward(include_self=True)
-    if not argument:
-        return kind()
-    if argument in ("self", "include_self=true") and kind is Forward:
-        return Forward(include_self=True)
-    if argument in ("self", "include_self=true") and kind is Backward:
-        return Backward(include_self=True)
-    raise wrong
+    if term is None or name not in _PARSERS:
+        near = difflib.get_close_matches(name or text.strip(), _PARSERS, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(_PARSERS)}"
+        raise ValueError(f'masks "{spec}": "{text.strip()}" is not a mask; {hint}')
+    parse, example = _PARSERS[name]
+    try:
+        return parse(term["argument"] or "")
+    except ValueError:
+        raise ValueError(f'masks "{spec}": cannot read "{text.strip()}"; write it as "{example}"') from None
 
 
 def half_and_half(heads: int) -> tuple[Mask, ...]:

@@ -50,6 +50,7 @@ class WordTask(Task):
     def check_settings(self, recipe: Recipe, source: str) -> None:
         unread_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
         unread_keys(recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column"])
+        unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
         refuse_targets(recipe, source)
         fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
         if fixed and recipe.model.activation != Model().activation:

@@ -54,6 +54,9 @@ class TextTask(Task):
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels"])
+        unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
+        if recipe.data.phrases and recipe.data.format not in ("auto", "sst"):
+            raise InputError(f"{source}: data.phrases applies to format sst only; remove it")
         refuse_targets(recipe, source)
         if self.paired:
             return

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from mtsa.data import readers, tables
+from mtsa.data import pair_formats, readers, tables
 from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.files import replacing
@@ -45,7 +45,13 @@ def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[lis
             raise InputError(f"--keep {name}: the predictions have a column of that name; rename it in {source}")
     path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
     layout = readers.resolve_layout(layout, path, paired=predictor.paired)
-    rows = tables.rows(path, layout.format, layout.encoding, layout.delimiter)
+    if layout.format not in (*readers.TABLE_FORMATS, "nli"):
+        raise InputError(f"--keep names columns of a table, but format {layout.format} has none; remove it")
+    rows = (
+        pair_formats.nli_rows(path, layout.encoding)
+        if layout.format == "nli"
+        else tables.rows(path, layout.format, layout.encoding, layout.delimiter)
+    )
     return names, ({name: tables.column(row, name, path, line) for name in names} for line, row in rows)
 
 

@@ -108,6 +108,8 @@ def launch(
     set_threads()
     if folds == 1:
         raise InputError("--folds 1 leaves nothing to train on; use at least 2")
+    if (folds or repeats > 1) and tensorboard:
+        raise InputError("--tensorboard applies to single runs; remove it, or --folds and --repeats")
     if folds or repeats > 1:
         several = cross_validate if folds else repeat
         summary = several(recipe, out, folds or repeats, dataset)

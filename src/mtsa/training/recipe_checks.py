@@ -8,7 +8,7 @@ from mtsa.messages import nearest
 from mtsa.models.sentence_pooling import POOLINGS
 from mtsa.tasks.registry import get_task
 
-from .recipe import DISTRIBUTED, OPTIMIZERS, PRECISIONS, SCHEDULES, Pretrained, Recipe, Vectors
+from .recipe import DISTRIBUTED, OPTIMIZERS, PRECISIONS, SCHEDULES, Pretrained, Recipe, Training, Vectors
 
 _OWN = "(an encoder of your own is loaded with --plugin MODULE)"
 
@@ -80,6 +80,8 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only")
     if recipe.data.oversampling and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
         raise InputError(f"{source}: data.oversampling applies to phrases of five-class trees with a dev file only; remove it")
+    if training.optimizer == "adadelta" and training.beta2 != Training().beta2:
+        raise InputError(f"{source}: training.beta2 applies to adam and adamw only; remove it")
     if training.refit and recipe.data.oversampling:
         raise InputError(f"{source}: training.refit does not support data.oversampling; add --set training.refit=false")
     if recipe.vectors.lr_multiplier != 1.0 and not recipe.vectors.file:

@@ -22,7 +22,7 @@ from .model_card import CARD
 from .model_inputs import Inputs
 from .recipe import Recipe
 from .recipe_files import load_recipe, to_toml
-from .validation import check_weights
+from .run_checks import check_weights
 from .weight_files import load_weights, save_weights
 
 MANIFEST = "manifest.json"
