@@ -64,6 +64,13 @@ def test_a_command_that_moved_is_forwarded_with_a_warning(tmp_path, capfd):
     assert "mtsa bench layer" in capfd.readouterr().err  # of the process that it starts
 
 
+def test_benchmarks_of_whole_models_are_forwarded(capfd):
+    done = runner.invoke(app, ["bench", "srl", "--recipes", "x"])
+    assert done.exit_code == 2
+    assert "python -m reproduce bench srl" in done.stderr
+    assert "recipe" in capfd.readouterr().err  # of the process that it starts
+
+
 def test_old_options_of_a_moved_command_are_translated(tmp_path, capfd):
     old = ["--sets", "snli-subset", "--rows", "minilm-mtsa", "--units", "1", "--minilm", str(tmp_path / "none")]
     done = runner.invoke(app, ["table", "nli", "--data", str(tmp_path), *old, "--records", str(tmp_path / "records")])

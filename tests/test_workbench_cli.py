@@ -98,7 +98,8 @@ def test_columns_of_the_table_stand_beside_their_answers(trained, files):
     path = write_csv(files / "ids.csv", rows, "sentence,id")
     plain = call("predict", trained[0], path).stdout.splitlines()
     for ending in ("csv", "jsonl"):
-        done = call("predict", trained[0], path, "--keep", "id, sentence", "--out", files / f"kept.{ending}")
+        keep = ["--keep", "id, sentence"] if ending == "csv" else ["--keep", "id", "--keep", "sentence"]
+        done = call("predict", trained[0], path, *keep, "--out", files / f"kept.{ending}")
         assert done.exit_code == 0, done.output
     kept = [json.loads(line) for line in (files / "kept.jsonl").read_text().splitlines()]
     assert [(row.pop("sentence"), int(row.pop("id"))) for row in kept] == rows

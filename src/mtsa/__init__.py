@@ -48,8 +48,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "masks":
-        return importlib.import_module("mtsa.masks")
+    if name in ("interop", "masks"):
+        return importlib.import_module(f"mtsa.{name}")
     if name == "count_rescued":
         warnings.warn("mtsa.count_rescued is now called mtsa.count_fallbacks", DeprecationWarning, stacklevel=2)
         name = "count_fallbacks"

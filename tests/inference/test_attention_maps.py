@@ -305,3 +305,13 @@ def test_keyword_arguments_of_a_layer_keep_their_meaning():
     torch.testing.assert_close(plain.layers[0].token2token, flipped.layers[0].token2token, rtol=0, atol=0)
     assert plain.layers[0].token2token[:, :, :3].sum() > 0
     assert plain.layers[0].token2token[:, :, 3:].abs().max() == 0
+
+
+def test_explain_accepts_a_text(runs):
+    for task in ("classification", "tagging", "srl", "translation"):
+        (found,) = runs[task].explain("the old red dog")
+        (asked,) = attention_maps(runs[task], "the old red dog")
+        assert found.words == asked.words
+        torch.testing.assert_close(found.layers[0].token2token, asked.layers[0].token2token)
+    with pytest.raises(InputError, match="expected a text or a Question, got list"):
+        runs["classification"].explain(["the old red dog"])

@@ -56,7 +56,7 @@ FUNCTION = [
     (TypeError, {"masks": 3}, ("masks is a int", "forward*4, backward*4")),
     (TypeError, {"masks": [3] * H}, ("masks holds 3, a int", "[Forward(), Backward()]")),
     (ValueError, {"masks": "forward*2"}, ("masks name 2 heads", "there are 3")),
-    (ValueError, {"masks": "forwad"}, ('"forwad" is no mask', 'did you mean "forward"?')),
+    (ValueError, {"masks": "forwad"}, ('"forwad" is not a mask', 'did you mean "forward"?')),
     (TypeError, {"masks": torch.ones(N, M)}, ("masks is a torch.float32 tensor", "~masks.bool()")),
     (ValueError, {"masks": torch.ones(M, N).bool()}, ("(7, 5) does not broadcast", "[B=2, H=3, N=5, M=7]", "unsqueeze")),
     (ValueError, {"score_activation": "logsigmod"}, ('score_activation "logsigmod"', 'did you mean "logsigmoid"?')),
@@ -198,3 +198,19 @@ def test_explain_in_training_with_dropout_says_to_call_eval():
     layer = mtsa.MultiMaskAttention(14, 2, dropout=(0.1, 0.0))
     check(RuntimeError, ("layer.eval()",), lambda: layer.explain(torch.zeros(1, 3, 14)))
     layer.eval().explain(torch.zeros(1, 3, 14))
+
+
+def test_deprecation_warnings_point_at_the_caller():
+    layer, x, real = mtsa.MultiMaskAttention(8, 2), torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)
+    pool, four = mtsa.Source2Token(8), [torch.randn(1, 2, 3, 4) for _ in range(4)]
+    calls = [
+        lambda: layer(x, keep=real),
+        lambda: layer.explain(x, keep=real),
+        lambda: pool(x, keep=real),
+        lambda: mtsa.tensorized_attention(*four, keep=real),
+        lambda: mtsa.tensorized_attention(*four, backend="tiled"),
+    ]
+    for call in calls:
+        with pytest.warns(DeprecationWarning, match="is now called") as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}

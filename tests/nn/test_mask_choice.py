@@ -40,7 +40,7 @@ def test_every_mask_can_be_spelt(name):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("foward", ('"foward" is no mask', 'did you mean "forward"?')),
+        ("foward", ('"foward" is not a mask', 'did you mean "forward"?')),
         ("forward, bakward", ('"bakward"', '"backward"')),
         ("xyzzy", ("the names are full, noself, forward, backward, window, distance",)),
         ("window", ('cannot read "window"', '"window(3)"')),
@@ -53,7 +53,7 @@ def test_every_mask_can_be_spelt(name):
         ("full(self)", ('"full(self)"', '"full"')),
         ("forward,,backward", ("empty entry",)),
         ("", ("empty entry",)),
-        ("forward &", ("is no mask",)),
+        ("forward &", ("is not a mask",)),
     ],
 )
 def test_a_spec_that_cannot_be_read_says_which_part(spec, words):

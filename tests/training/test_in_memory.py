@@ -171,3 +171,12 @@ def test_a_stopped_run_on_values_resumes_and_other_values_are_refused(from_file,
     assert steps == sorted(set(steps)), "steps were repeated"
     for name, value in from_file.model.state_dict().items():
         assert torch.equal(value, model.model.state_dict()[name])
+
+
+@pytest.mark.parametrize("named", [{"text_column": "headline"}, {"label_column": "sentiment"}])
+def test_named_columns_must_exist(tmp_path, named):
+    """No other column takes the place of one that was named."""
+    rows = [{"text": text, "label": label} for text, label in sentences(40)]
+    with pytest.raises(InputError, match=f'no column "{next(iter(named.values()))}"'):
+        mtsa.train(train=rows, out=tmp_path / "run", **named)
+    assert not (tmp_path / "run").exists()

@@ -108,8 +108,9 @@ _OLD_OPTIONS = {"--sets": "--datasets", "--rows": "--models", "--units": "--runs
 _MOVED = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-def _add_moved_command(name: str) -> None:
+def _add_moved_command(name: str, group: typer.Typer = app, prefix: str = "") -> None:
     """A command of version 0.2 that is now `python -m reproduce NAME`, from a clone of the repository."""
+    place = f"{prefix}{name}"
 
     def forward(context: typer.Context) -> None:
         import importlib.util
@@ -118,19 +119,22 @@ def _add_moved_command(name: str) -> None:
 
         sys.path.insert(0, "")
         if importlib.util.find_spec("reproduce") is None:
-            fail(f"mtsa {name} is now python -m reproduce {name}; run it in a clone of the repository")
-        typer.echo(f"warning: mtsa {name} is now python -m reproduce {name}; the old name works until version 0.4", err=True)
+            fail(f"mtsa {place} is now python -m reproduce {place}; run it in a clone of the repository")
+        typer.echo(f"warning: mtsa {place} is now python -m reproduce {place}; the old name works until version 0.4", err=True)
         words = [_OLD_OPTIONS.get(word, word) for word in context.args]
-        for place, word in enumerate(words):
-            if word in ("--gpt", "--minilm") and place + 1 < len(words):
-                words[place : place + 2] = ["--pretrained", f"{word.removeprefix('--')}={words[place + 1]}"]
-        raise typer.Exit(subprocess.run([sys.executable, "-m", "reproduce", name, *words], check=False).returncode)
+        for at, word in enumerate(words):
+            if word in ("--gpt", "--minilm") and at + 1 < len(words):
+                words[at : at + 2] = ["--pretrained", f"{word.removeprefix('--')}={words[at + 1]}"]
+        command = [sys.executable, "-m", "reproduce", *place.split(), *words]
+        raise typer.Exit(subprocess.run(command, check=False).returncode)
 
-    app.command(name, hidden=True, context_settings=_MOVED)(forward)
+    group.command(name, hidden=True, context_settings=_MOVED)(forward)
 
 
 for _name in ("table", "results", "params"):
     _add_moved_command(_name)
+for _name in ("nli", "srl", "translation", "cost", "tagging", "serve"):
+    _add_moved_command(_name, bench, "bench ")
 
 
 @app.command()

@@ -33,7 +33,8 @@ def predict(
         bool, typer.Option("--submission", help="Write pairID and gold_label, the format of the MultiNLI test sites.")
     ] = False,
     keep: Annotated[
-        str | None, typer.Option(help='Columns of a table to copy to the predictions, separated by commas, such as "id".')
+        list[str] | None,
+        typer.Option(help='Columns of a table to copy to the predictions, separated by commas, such as "id"; repeatable.'),
     ] = None,
     num_beams: NumBeams = None,
     predicates: Annotated[
@@ -52,7 +53,13 @@ def predict(
     check_output(source, out)
     with exit_on_error():
         predictor = open_predictor(run)
-        options = given(pair=pair, keep=keep, num_beams=num_beams, predicates=predicates, submission=submission or None)
+        options = given(
+            pair=pair,
+            keep=",".join(keep) if keep else None,
+            num_beams=num_beams,
+            predicates=predicates,
+            submission=submission or None,
+        )
         options |= given(text_column=text_column, pair_column=pair_column, delimiter=delimiter)
         options |= given(format=format, encoding=encoding)
         check_options(options, predictor.predict_options, predictor.task)

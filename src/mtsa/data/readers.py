@@ -134,15 +134,17 @@ def stream_labelled(examples: Examples, layout: Layout, *, number: bool = False,
 
 def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
     for line, row in tables.rows(path, layout.format, layout.encoding, layout.delimiter):
-        names = [layout.text_column, layout.pair_column] if layout.pair_column else [layout.text_column]
+        named = {"--text-column": layout.text_column, "--pair-column": layout.pair_column}
+        columns = {name: option for option, name in named.items() if name}
+        names = list(columns)
         row_line = line if layout.format == "jsonl" else 0
-        texts = [tables.column(row, name, path, row_line) for name in names]
+        texts = [tables.column(row, name, path, row_line, option=option) for name, option in columns.items()]
         if labelled and not any(row.values()):
             continue  # an empty row of a spreadsheet
         for name, text in zip(names, texts, strict=True):
             if not isinstance(text, str):
                 raise line_error(path, line, f'column "{name}" contains {_shortened(text)}; it must be a text')
-        label = tables.column(row, layout.label_column, path, row_line) if labelled else None
+        label = tables.column(row, layout.label_column, path, row_line, option="--label-column") if labelled else None
         yield Example(texts[0].strip(), _class_name(label), line, texts[1].strip() if layout.pair_column else None)
 
 

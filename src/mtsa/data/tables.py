@@ -27,15 +27,23 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
     return _separated_rows(path, encoding, "\t" if format == "tsv" else delimiter, quoted=format == "csv")
 
 
-def column(row: Row, name: str, path: Path, line: int = 0) -> Any:
-    """The value of a column; `line` is used in the message for formats where each row has its own columns, as JSON lines.
+def column(row: Row, name: str, path: Path, line: int = 0, *, option: str = "") -> Any:
+    """The value of a column.
+
+    Args:
+        row: the row.
+        name: the column.
+        path: the file, for the message.
+        line: the line, for formats where each row has its own columns, as JSON lines.
+        option: the option that names the column, for the message.
 
     Raises:
         InputError: there is no such column.
     """
     if name not in row:
         place = f"{path}, line {line}" if line else path
-        raise InputError(f'{place}: there is no column "{name}"; {nearest(name, row)}')
+        hint = f" (choose one with {option})" if option else ""
+        raise InputError(f'{place}: there is no column "{name}"; {nearest(name, row)}{hint}')
     return row[name]
 
 

@@ -6,7 +6,6 @@ Letters: B batch, N tokens, E embed_dim, H heads, I score width (the paper's d_i
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from . import fallback, reference, score_functions
 from .activations import Activation, activation_function
 from .backends import choose
+from .deprecation import warn_deprecated
 from .dropout import dropout as drop
 from .functional import describe, run
 from .linear import HeadLinear, glorot_linear, reset_glorot
@@ -97,7 +97,7 @@ class MultiMaskAttention(nn.Module):
         if form == "released" and bias:
             raise ValueError('bias=True is for form="paper"; the released form has its biases where the authors have them')
         if scales is not None:
-            warnings.warn("scales= is now score_activation= and source_activation=", DeprecationWarning, stacklevel=2)
+            warn_deprecated("scales= is now score_activation= and source_activation=")
             score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
         self.form = form
         if head_dim is None and embed_dim % num_heads:
@@ -311,7 +311,7 @@ class MultiMaskAttention(nn.Module):
             if context.shape[0] != x.shape[0]:
                 raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
         if keep is not None:
-            warnings.warn("keep= is now called attention_mask=", DeprecationWarning, stacklevel=4)
+            warn_deprecated("keep= is now called attention_mask=")
         if sum(given is not None for given in (attention_mask, key_padding_mask, keep)) > 1:
             raise TypeError("pass either attention_mask (1 = token) or key_padding_mask (True = padding), not both")
         if key_padding_mask is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from . import blocked, factored, graph, reference, score_functions
+from .deprecation import warn_deprecated
 from .kernels import cpu
 from .spec import HALF, AttentionSpec, transformed
 
@@ -96,7 +96,7 @@ def choose(spec: AttentionSpec, name: str, *, device: str, keys: int) -> Choice:
     if name == "auto":
         return _automatic(spec, device, keys)
     if name in _RENAMED:
-        warnings.warn(f'backend="{name}" is now called "{_RENAMED[name]}"', DeprecationWarning, stacklevel=4)
+        warn_deprecated(f'backend="{name}" is now called "{_RENAMED[name]}"')
         name = _RENAMED[name]
     if name not in BACKENDS:
         near = difflib.get_close_matches(str(name), BACKENDS, n=1)

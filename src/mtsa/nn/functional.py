@@ -5,7 +5,6 @@ Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from . import operators
 from .backends import Choice, choose, trainable_bias
+from .deprecation import warn_deprecated
 from .dropout import draw_seed
 from .mask_specs import MaskChoice
 from .score_functions import ScoreActivation
@@ -129,7 +129,7 @@ def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_
     for old, value in renamed.items():
         if old not in _RENAMED:
             raise TypeError(f"tensorized_attention() got an unexpected keyword argument {old!r}")
-        warnings.warn(f"{old}= is now called {_RENAMED[old]}=", DeprecationWarning, stacklevel=3)
+        warn_deprecated(f"{old}= is now called {_RENAMED[old]}=")
         if old == "keep":
             attention_mask = value
         else:

@@ -6,12 +6,12 @@ Letters: B batch, N tokens, E width.
 from __future__ import annotations
 
 import math
-import warnings
 
 import torch
 from torch import Tensor, nn
 
 from .activations import Activation, activation_function
+from .deprecation import warn_deprecated
 from .dropout import dropout as drop
 from .linear import glorot_linear, reset_glorot
 from .padding import check_attention_mask
@@ -75,7 +75,7 @@ class Source2Token(nn.Module):
             TypeError, ValueError: if x or attention_mask is of the wrong type, dtype or shape.
         """
         if keep is not None:
-            warnings.warn("keep= is now called attention_mask=", DeprecationWarning, stacklevel=3)
+            warn_deprecated("keep= is now called attention_mask=")
         x, mask = self._ready(x, keep if attention_mask is None else attention_mask)
         return (self._weights(x, mask) * x).sum(1)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mtsa.data.in_memory import as_file, rows_of
+from mtsa.data.in_memory import as_file, has_columns, rows_of
 from mtsa.errors import InputError
 from mtsa.messages import counted
 
@@ -100,20 +100,32 @@ class Task(ABC):
             InputError: whatever is wrong with the file.
         """
 
-    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Layout:
-        """The names of the values in rows that are not from a file; `columns` names those of a tuple."""
+    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
+        """The names of the values in rows that are not from a file; `columns` names those of a tuple.
+
+        Args:
+            layout: the layout of the recipe.
+            rows: the data.
+            strict: whether columns that the layout names must exist.
+        """
         from mtsa.data.examples import Layout
 
         return Layout(format="jsonl")
 
-    def read_memory(self, recipe: Recipe, data: Any, name: str) -> tuple[list[Any], list[str]]:
+    def read_memory(self, recipe: Recipe, data: Any, name: str, *, strict: bool = False) -> tuple[list[Any], list[str]]:
         """Examples from a list, a dict of columns, a pandas frame or a `datasets.Dataset`, and remarks.
+
+        Args:
+            recipe: the settings.
+            data: the data.
+            name: the name of the data, for error messages.
+            strict: whether columns that the recipe names must exist; otherwise those of `columns` are read instead.
 
         Raises:
             InputError: whatever is wrong with the data.
         """
         rows = rows_of(data, self.columns)
-        layout = self.memory_layout(recipe.layout, rows)
+        layout = self.memory_layout(recipe.layout, rows, strict=strict and has_columns(data))
         needed = {*self.columns, layout.text_column, layout.pair_column, layout.label_column}
         with as_file(rows, name, needed) as path:
             return self.read(recipe, path, layout)

@@ -43,6 +43,19 @@ class Question:
     predicate: int | None = None  # for semantic roles: index of the word whose roles are wanted
 
 
+def as_question(given: Question | str) -> Question:
+    """A question; a single text is one without further fields.
+
+    Raises:
+        InputError: something else.
+    """
+    if isinstance(given, str):
+        return Question(given)
+    if not isinstance(given, Question):
+        raise InputError(f"expected a text or a Question, got {type(given).__name__}")
+    return given
+
+
 class SentenceEmbedder(Protocol):
     """A model that makes a vector of each text, for `mtsa embed`."""
 
@@ -194,8 +207,11 @@ class Predictor(ABC):
     # Explanation, export, server
 
     @abstractmethod
-    def explain(self, question: Question) -> list[AttentionMaps]:
+    def explain(self, question: Question | str) -> list[AttentionMaps]:
         """The attention weights while the model reads each text of a question, with its prediction.
+
+        Args:
+            question: a text, or a question with a second text or a predicate.
 
         Raises:
             InputError: a model without tensorized attention, or a text without words.

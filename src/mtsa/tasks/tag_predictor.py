@@ -26,7 +26,7 @@ from mtsa.models.tag_inference import find_predicates, predicate_flags, predict_
 from mtsa.progress import advance
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
+from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
 from .registry import get_task
 from .tag_output import role_writer, tag_writer, tags_json
 
@@ -147,7 +147,8 @@ class TagPredictor(WordPredictor):
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
         return tag_writer(out)
 
-    def explain(self, question: Question) -> list[AttentionMaps]:
+    def explain(self, question: Question | str) -> list[AttentionMaps]:
+        question = as_question(question)
         from mtsa.inference.attention_maps import record_attention
 
         words, ids = self._encoded(question.text)
@@ -232,7 +233,8 @@ class RolePredictor(WordPredictor):
             return Sentence(words)
         return Sentence(words, ((question.predicate, default_lemma(words[question.predicate])),))
 
-    def explain(self, question: Question) -> list[AttentionMaps]:
+    def explain(self, question: Question | str) -> list[AttentionMaps]:
+        question = as_question(question)
         from mtsa.inference.attention_maps import record_attention
 
         words, ids = self._encoded(question.text)

@@ -71,12 +71,15 @@ class TextTask(Task):
         found = readers.read(path, layout, number=self.numeric, paired=self.paired)
         return list(found), found.remarks()
 
-    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Layout:
-        """The column names of the recipe where the rows have them, otherwise text, pair and label."""
+    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
+        """The column names of the recipe where the rows have them (always, if `strict`), otherwise text, pair and label."""
         first = rows[0] if rows else {}
-        named = {"text": layout.text_column, "label": layout.label_column, "pair": layout.pair_column if self.paired else ""}
-        chosen = {usual: name if name in first else usual for usual, name in named.items() if usual != "pair" or self.paired}
-        text, label, pair = chosen["text"], chosen["label"], chosen.get("pair", "")
+
+        def column(name: str, default: str) -> str:
+            return name if name and (strict or name in first) else default
+
+        pair = column(layout.pair_column, "pair") if self.paired else ""
+        text, label = column(layout.text_column, "text"), column(layout.label_column, "label")
         return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair)
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from mtsa.metrics.protocol import PartScore
 from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
+from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
 from .text_data import TextData
 from .text_output import READING, kept_columns, text_writer
 
@@ -237,7 +237,8 @@ class TextPredictor(Predictor):
 
     # Explanation, export, server
 
-    def explain(self, question: Question) -> list[AttentionMaps]:
+    def explain(self, question: Question | str) -> list[AttentionMaps]:
+        question = as_question(question)
         texts = [question.text] if question.pair is None else [question.text, question.pair]
         (prediction,) = self.predict([texts[0] if len(texts) == 1 else (texts[0], texts[1])])
         if prediction.label is None:

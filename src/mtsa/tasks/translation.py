@@ -158,7 +158,7 @@ class Translation(Task):
             found = read_parallel(path, target, "utf-8" if layout.encoding == "auto" else layout.encoding)
         return list(found), found.remarks()
 
-    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Layout:
+    def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
         named = "translation" if rows and "translation" in rows[0] else "label"
         return Layout(format="jsonl", label_column=named)
 

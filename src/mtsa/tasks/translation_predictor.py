@@ -22,7 +22,7 @@ from mtsa.models.translator import translate
 
 from .encoded import EncodedData
 from .inputs import check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, chunks, corpus_source, refuse_unknown
+from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
 from .registry import get_task
 from .translation import TranslationData
 
@@ -98,7 +98,8 @@ class TranslationPredictor(Predictor):
 
     # Explanation, export, server
 
-    def explain(self, question: Question) -> list[AttentionMaps]:
+    def explain(self, question: Question | str) -> list[AttentionMaps]:
+        question = as_question(question)
         from mtsa.inference.attention_maps import empty_text_error, record_attention
 
         self.check_question(question)

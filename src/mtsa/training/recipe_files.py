@@ -8,7 +8,6 @@ import math
 import tomllib
 import types
 import typing
-import warnings
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any
 
 from mtsa.data.readers import ENDINGS
 from mtsa.errors import InputError
-from mtsa.messages import nearest, one_line
+from mtsa.messages import counted, nearest, one_line
+from mtsa.nn.deprecation import warn_deprecated
 from mtsa.tasks.registry import get_task, task_names
 
 from .recipe import Recipe
@@ -187,9 +187,9 @@ def _rename(table: dict[str, Any], source: str) -> list[str]:
 
 
 def _warn(renamed: list[str], source: str) -> None:
-    more = f" and {len(renamed) - 3} more keys of version 0.2" if len(renamed) > 3 else ""
+    more = f" and {counted(len(renamed) - 3, 'more key')} of version 0.2" if len(renamed) > 3 else ""
     message = f"{source}: {', '.join(renamed[:3])}{more}; the old names work until version 0.4"
-    warnings.warn(message, DeprecationWarning, stacklevel=4)
+    warn_deprecated(message)
 
 
 def _dataclass_from(kind: type, table: dict[str, Any], source: str, section: str) -> Any:

@@ -106,7 +106,7 @@ def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dat
     remarks: list[str] = []
     for part, name in files.items():
         if memory is not None and part in memory:
-            parts[part], messages = task.read_memory(recipe, memory[part], part)
+            parts[part], messages = task.read_memory(recipe, memory[part], part, strict=True)
             remarks += messages
         elif name and not (part == "train" and shards is not None):
             check_there(name)
