@@ -67,10 +67,10 @@ def table(
         if not show:
             paths = Paths(data, vectors, _folders(pretrained or []))
             end = None if minutes is None else time.monotonic() + 60 * minutes
-            before: list[Run] = []
+            before: list[Run] | None = None
             while True:  # runs appear when those that they depend on have records
                 chosen = definition.runs(paths, _names(datasets), _names(models), runs, read_records(folder))
-                if [run.path for run in chosen] == [run.path for run in before]:
+                if before is not None and [run.path for run in chosen] == [run.path for run in before]:
                     break
                 rest = None if end is None else max(0.0, end - time.monotonic()) / 60
                 left, before = execute_all(chosen, folder, minutes=rest, say=typer.echo), chosen

@@ -132,7 +132,7 @@ def compare(table: Table, column: Column, one: str, other: str, records: Sequenc
         found.append(runs)
     ours, theirs = found
     names = [dataset.run_name(number) for number in range(dataset.runs)]
-    if sorted(ours) != sorted(theirs) or sorted(ours) != names or len(names) < 2:
+    if set(ours) != set(names) or set(theirs) != set(names) or len(names) < 2:
         return None
     if column.metric != ours[names[0]]["test"].get(column.part, {}).get("items", {}).get("metric"):
         return None

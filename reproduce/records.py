@@ -100,18 +100,23 @@ def complete(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the records of one cell of a table have the same settings, but for seed and search, and the same files.
+    """Check that the records of one cell have the same settings, but for the seed, and those of a data set the same files.
 
     Raises:
         InputError: two of them differ.
     """
     cells: dict[tuple[str, str], tuple[str, Any]] = {}
+    files: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
         place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
         settings = {key: value for key, value in complete(record["settings"]).items() if key not in ("seed", "candidates")}
         if "training" in settings:
             settings["training"] = {key: value for key, value in settings["training"].items() if key != "seed"}
-        what = (settings, record["sources"])
+        what = (settings, record["sources"], None if record["run"].startswith("fold-") else record.get("chosen"))
+        for name, source in record["sources"].items():
+            before, known = files.setdefault((record["dataset"], name), (place, source))
+            if source != known:
+                raise InputError(f"{place} and {before} were made with different files {name}; delete one of them")
         first, other = cells.setdefault((record["model"], record["dataset"]), (place, what))
         if what != other:
             raise InputError(f"{place} and {first} have different settings or files; delete one of them")

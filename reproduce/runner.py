@@ -81,12 +81,18 @@ def estimate(run: Run, folder: Path) -> float:
     """Seconds that a run takes: the mean of its model on its data set, or else the longest of any model on that data set."""
     known = _seconds(folder / run.path.parent)
     if known:
-        return sum(known) / len(known)
-    return max(_seconds(folder / run.dataset, "*/*.json"), default=_ASSUMED)
+        return run.cost * sum(known) / len(known)
+    return run.cost * max(_seconds(folder / run.dataset, "*/*.json"), default=_ASSUMED)
 
 
 def _seconds(folder: Path, pattern: str = "*.json") -> list[float]:
-    return [float(read_record(path)["seconds"]) for path in folder.glob(pattern)]
+    """Seconds of one complete training, from each record."""
+    found = []
+    for path in folder.glob(pattern):
+        record = read_record(path)
+        candidates = record["settings"].get("candidates", [])
+        found.append(float(record["seconds"]) / float(record["settings"].get("screened", len(candidates) or 1)))
+    return found
 
 
 def _pending(runs: Sequence[Run], folder: Path) -> list[Run]:

@@ -78,6 +78,11 @@ class Run(ABC):
         is complete returns the same without a second evaluation.
         """
 
+    @property
+    def cost(self) -> float:
+        """How long it takes, compared with one complete training."""
+        return 1.0
+
     def sources(self) -> dict[str, Any]:
         """Sizes and checksums of its files."""
         return {name: fingerprint(path) for name, path in self.files.items()}
@@ -175,6 +180,10 @@ class TrainedRun(Run):
             found[self.paths.glove.name] = self.paths.glove
         return found
 
+    @property
+    def cost(self) -> float:
+        return float(len(self.candidates))
+
     def execute(self, folder: Path) -> dict[str, Any]:
         split = self.data.split(self.recipe, self.paths, self.number)
         get_task(self.recipe.task).labels(self.recipe, split)  # labels of the test parts too
@@ -210,6 +219,11 @@ class ScreeningRun(TrainedRun):
     def settings(self) -> dict[str, Any]:
         assert self.definition.search is not None
         return {**super().settings, "screened": self.definition.search.screened}
+
+    @property
+    def cost(self) -> float:
+        assert self.definition.search is not None
+        return self.definition.search.screened
 
     def execute(self, folder: Path) -> dict[str, Any]:
         assert self.definition.search is not None

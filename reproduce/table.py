@@ -310,7 +310,7 @@ class Table:
         if not values:
             planned = self.models[model].planned(self.datasets[column.dataset])
             return "not run" if planned and not view.optional else ""
-        wanted = self.datasets[column.dataset].runs
+        wanted = self.models[model].planned(self.datasets[column.dataset])
         count = "" if len(values) == wanted else f" [{len(values)} of {wanted}]"
         spread = f" ({statistics.stdev(values):.{view.digits}f})" if len(values) > 1 else ""
         return f"{statistics.fmean(values):.{view.digits}f}{spread}{count}"

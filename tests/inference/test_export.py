@@ -2,15 +2,18 @@
 
 import ast
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from mtsa.cli import app
+from mtsa.inference import export_parity
 from mtsa.inference.graph_export import atomic_directory
 
 WITHOUT = (
@@ -186,3 +189,10 @@ def test_the_viterbi_of_the_script_is_ours(runs, tmp_path):
         keep = torch.ones(1, length, dtype=torch.bool)
         (wanted,) = predictor.model.decoder.decode(torch.from_numpy(scores)[None].float(), keep)
         assert names["decoded"](scores) == [predictor.labels[tag] for tag in wanted]
+
+
+def test_an_export_that_gives_nan_is_not_close():
+    broken = lambda array: [array * float("nan")]  # noqa: E731
+    ones = torch.ones(2, 3)
+    assert export_parity._max_difference(lambda x: [x], broken, [ones], ones) == math.inf
+    assert export_parity._max_difference(lambda x: [x], lambda array: [array], [ones], ones) == 0.0

@@ -492,3 +492,74 @@ def test_a_backward_hook_on_the_gate_sees_one_input():
     layer.gate.register_full_backward_hook(lambda module, inputs, outputs: seen.append([one.shape for one in inputs]))
     layer(torch.randn(2, 5, 16, requires_grad=True)).sum().backward()
     assert seen == [[torch.Size([2, 10, 16])]]
+
+
+class TrainedBias(nn.Module, mtsa.masks.Mask):
+    """A mask that is a module, with a parameter in its bias."""
+
+    biased = True
+
+    def __init__(self):
+        super().__init__()
+        self.rate = nn.Parameter(torch.tensor(0.5))
+
+    def allowed(self, query, key):
+        return torch.ones_like(query - key, dtype=torch.bool)
+
+    def bias(self, query, key, dtype):
+        return -self.rate * (query - key).abs()
+
+
+def test_a_mask_that_is_a_module_is_used_trained_and_saved():
+    mask, x = TrainedBias(), torch.randn(2, 5, 16)
+    made = mtsa.MultiMaskAttention(16, 2, masks=mask)
+    assigned = copy.deepcopy(made)
+    assigned.masks = "full*2"
+    assert not any("rate" in name for name, _ in assigned.named_parameters())
+    plain = assigned(x)
+    assigned.masks = mask
+    assert assigned.masks == (mask, mask)
+    for layer in (made, assigned):
+        assert [name for name in layer.state_dict() if "rate" in name] == ["mask_modules.0.rate"]
+        out = layer(x)
+        assert not torch.allclose(out, plain)
+        mask.rate.grad = None
+        out.square().sum().backward()
+        assert mask.rate.grad.abs() > 0
+
+
+def test_arguments_of_multihead_attention_are_answered_with_the_adapter():
+    layer, x = mtsa.MultiMaskAttention(16, 2), torch.randn(2, 5, 16)
+    block = nn.TransformerEncoderLayer(16, 2, batch_first=True)
+    block.self_attn = layer
+    for mode in (True, False):
+        with pytest.raises((TypeError, AttributeError), match="as_multihead_attention"), torch.no_grad():
+            block.train(mode)(x)
+
+
+@pytest.mark.parametrize("backend", ["native", "factored", "blocked"])
+def test_torch_func_with_a_named_backend_is_refused_in_one_sentence(backend):
+    layer = mtsa.MultiMaskAttention(16, 2)
+    layer.backend = backend
+    with pytest.raises(ValueError, match=r"torch\.func"):
+        torch.func.vmap(lambda row: layer(row[None])[0])(torch.randn(2, 5, 16))
+
+
+def test_a_user_defined_activation_with_dropout_compiles_as_one_graph():
+    torch.manual_seed(0)
+    layer = mtsa.MultiMaskAttention(16, 2, score_activation=torch.tanh, dropout=(0.0, 0.3))
+    x = torch.randn(2, 5, 16, requires_grad=True)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    first, second = compiled(x), compiled(x)
+    assert not torch.allclose(first, second)
+    first.sum().backward()
+    assert x.grad.isfinite().all()
+    layer.eval()
+    torch.testing.assert_close(compiled(x), layer(x))
+
+
+def test_a_name_and_its_old_name_together_are_refused():
+    four, mask = [torch.randn(1, 2, 3, 4) for _ in range(4)], torch.ones(1, 3, dtype=torch.bool)
+    for options in ({"keep": mask, "attention_mask": mask}, {"pairwise": "identity", "score_activation": "identity"}):
+        with pytest.warns(DeprecationWarning, match="is now called"), pytest.raises(TypeError, match="pass one of them"):
+            mtsa.tensorized_attention(*four, **options)

@@ -6,7 +6,7 @@ import json
 import pytest
 from reproduce.paths import Paths
 from reproduce.records import read_records
-from reproduce.runner import execute_all
+from reproduce.runner import estimate, execute_all
 from reproduce.runs import ScreeningRun, dev_score, screen_recipe
 from reproduce.table import Column, DataSet, Model, Search, Table, View
 from reproduce.tables import TABLES
@@ -139,3 +139,18 @@ def test_all_encoders_of_a_table_have_the_same_search():
     search = TABLES["nli"].search
     assert len(search.candidates) == 4
     assert all(model.searched for model in TABLES["nli"].models.values() if not model.pretrained)
+
+
+def test_estimates_follow_from_the_part_that_was_trained(paths, tmp_path):
+    """Screening costs 3/8 of a training, a run of two finalists costs two."""
+    table = table_of("trec")
+    screens = [run for run in table.runs(paths) if run.model == "mtsa"]
+    execute_all(screens, tmp_path, minutes=None, say=lambda line: None)
+    for run in screens:
+        path = tmp_path / run.path
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 300.0}))
+    final = next(
+        run for run in table.runs(paths, records=read_records(tmp_path)) if (run.model, run.name) == ("mtsa", "seed-0")
+    )
+    assert estimate(final, tmp_path) == pytest.approx(2 * 800.0)
+    assert estimate(screens[0], tmp_path) == pytest.approx(300.0)

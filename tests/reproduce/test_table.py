@@ -132,3 +132,27 @@ def test_tables_do_not_run_under_torchrun(monkeypatch, tmp_path):
     done = CliRunner().invoke(app, ["table", "nli", "--records", str(tmp_path)])
     assert done.exit_code == 2
     assert "torchrun" in done.stderr
+
+
+def test_models_on_different_files_are_refused():
+    one, other = record("one", "a", "seed-0", 0.9), record("two", "a", "seed-0", 0.8)
+    one["sources"], other["sources"] = {"x.csv": {"sha256": "1"}}, {"x.csv": {"sha256": "2"}}
+    with pytest.raises(InputError, match=r"different files x\.csv"):
+        table_of().check([one, other])
+
+
+def test_seeds_with_different_choices_are_refused():
+    one, other = record("one", "a", "seed-0", 0.9), record("one", "a", "seed-1", 0.8)
+    one["chosen"], other["chosen"] = {"training.learning_rate": 1e-3}, {"training.learning_rate": 1e-2}
+    with pytest.raises(InputError, match="have different settings"):
+        table_of().check([one, other])
+    folds = [record("one", "b", f"fold-{number:02d}", 0.9) | {"chosen": {"x": number}} for number in (1, 2)]
+    assert table_of().check(folds)
+
+
+def test_a_cell_without_planned_runs(tmp_path):
+    done = CliRunner().invoke(
+        app, ["table", "nli", "--datasets", "protocols", "--models", "mtsa_no_masks", "--records", str(tmp_path)]
+    )
+    assert done.exit_code == 2
+    assert "has no records yet" in done.stderr

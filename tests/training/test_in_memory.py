@@ -180,3 +180,19 @@ def test_named_columns_must_exist(tmp_path, named):
     with pytest.raises(InputError, match=f'no column "{next(iter(named.values()))}"'):
         mtsa.train(train=rows, out=tmp_path / "run", **named)
     assert not (tmp_path / "run").exists()
+
+
+def test_frames_with_duplicate_columns_are_refused(tmp_path):
+    frame = pandas.DataFrame({"text": ["a", "b"], "label": ["x", "y"]})
+    with pytest.raises(InputError, match="two columns named"):
+        mtsa.train(train=pandas.concat([frame, frame], axis=1), out=tmp_path / "run")
+
+
+def test_predict_reads_a_file_given_as_path(runs, tmp_path):
+    texts = [text for text, _ in sentences(5, seed=4)]
+    (tmp_path / "new.txt").write_text("\n".join(texts) + "\n")
+    model = runs["classification"]
+    assert model.predict(tmp_path / "new.txt") == model.predict(texts)
+    for wrong in (str(tmp_path / "new.txt"), None, 3):
+        with pytest.raises(InputError, match="predict takes a list of inputs"):
+            model.predict(wrong)

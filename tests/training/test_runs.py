@@ -13,10 +13,11 @@ from mtsa.cli import app
 from mtsa.data import readers
 from mtsa.encoders import encoder_names
 from mtsa.errors import InputError
-from mtsa.training.cross_validation import cross_validate, repeat
+from mtsa.training.cross_validation import cross_validate, make_folds, repeat
 from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.recipe import Vectors
+from mtsa.training.recipe_files import make_recipe
 from mtsa.training.run import run_recipe
 from mtsa.training.run_directory import open_run
 from mtsa.training.split import read_split, split_off
@@ -354,3 +355,19 @@ def test_tensorboard_is_refused_for_several_runs(tmp_path, labelled_csv, options
     assert done.exit_code == 2
     assert "--tensorboard applies to single runs" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_files_of_the_user_replace_parts_of_an_embedded_corpus(tmp_path):
+    path = write_csv(tmp_path / "mine.tsv", [])
+    path.write_text("label\ttext\nHUM\tWho is he ?\nLOC\tWhere is it ?\n")
+    data = {"train": "corpus:questions", "test": str(path)}
+    split = read_split(make_recipe({"data": data, "encoder": {"name": "mtsa"}}, []))
+    assert [example.text for example in split.test] == ["Who is he ?", "Where is it ?"]
+    assert len(split.train) > 500
+
+
+def test_folds_of_phrases_are_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("(3 (2 It) (4 good))\n(1 (2 It) (0 bad))\n" * 20)
+    data = {"train": str(tmp_path / "a.txt"), "format": "sst", "phrases": True}
+    with pytest.raises(InputError, match="phrases"):
+        make_folds(make_recipe({"data": data, "encoder": {"name": "mtsa"}}, []), 2)

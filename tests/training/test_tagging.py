@@ -58,7 +58,7 @@ def test_what_is_no_sentence_is_refused(names):
     again = mtsa.load(folder / "run")
     assert type(again) is type(model)
     assert again.predict(["Bob saw Rome"]) == model.predict(["Bob saw Rome"])
-    with pytest.raises(InputError, match="has no sentence vectors"):
+    with pytest.raises(InputError, match="without sentence vectors"):
         sentence_transformer(folder / "run")
     assert not (folder / "run" / "modules.json").exists()
 

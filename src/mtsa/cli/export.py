@@ -59,7 +59,7 @@ def export(
                     report[answers] = export_parity.compare_on_texts(parts, graph, texts, predictor.labels, check)
 
             compare(TARGETS[to].file, "lengths", "texts")
-            report["opposed gaps"] = export_parity.check_underflow(to, folder)
+            report["opposed gaps"] = export_parity.check_underflow(to)
             if int8:
                 small = quantize(folder)
                 report["bytes"] = {path.name: path.stat().st_size for path in (folder / TARGETS[to].file, small)}

@@ -41,6 +41,9 @@ def rows_of(data: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
         InputError: an unsupported type, or rows of the wrong length.
     """
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
+        names = [str(name) for name in data.columns]
+        if len(set(names)) < len(names):
+            raise InputError(f'the data has two columns named "{max(names, key=names.count)}"; rename one of them')
         return [{str(key): value for key, value in row.items()} for row in data.to_dict("records")]
     if hasattr(data, "column_names"):  # datasets
         return [dict(row) for row in data]

@@ -28,13 +28,13 @@ class TextFormat:
     Args:
         read: yields the examples of a file; gets the path, the layout and whether labels are required.
         encoding: used unless the layout names another.
-        paired: whether examples are pairs of texts; None for tables, which may have either.
+        pairs: whether examples are pairs of texts; None for tables, which may have either.
         classes: the numbers of classes that labels can be mapped to, the default first.
     """
 
     read: Callable[[Path, Layout, bool], Iterator[Example]]
     encoding: str = "utf-8"
-    paired: bool | None = None
+    pairs: bool | None = None
     classes: tuple[int, ...] = ()
 
 
@@ -58,7 +58,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
         format = ENDINGS[path.suffix.lower()]
     if format not in FORMATS:
         raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
-    if FORMATS[format].paired not in (None, paired):
+    if FORMATS[format].pairs not in (None, paired):
         raise InputError(
             f"format {format} contains {'single texts' if paired else 'pairs of texts'}; "
             f"{'leave out --task pair' if paired else 'add --task pair'}, or use another --format"
@@ -210,17 +210,17 @@ def _trees(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]:
 FORMATS: dict[str, TextFormat] = {
     **{name: TextFormat(_from_table) for name in TABLE_FORMATS},
     "label_text": TextFormat(
-        lambda path, layout, _: classification_formats.label_text(path, layout.encoding), "cp1252", paired=False
+        lambda path, layout, _: classification_formats.label_text(path, layout.encoding), "cp1252", pairs=False
     ),
     "trec": TextFormat(
         lambda path, layout, _: classification_formats.trec(path, layout.encoding, layout.classes),
         "latin-1",
-        paired=False,
+        pairs=False,
         classes=(6, 50),
     ),
-    "sst": TextFormat(_trees, paired=False, classes=(5, 2)),
-    "nli": TextFormat(lambda path, layout, labelled: pair_formats.nli(path, layout.encoding, labelled=labelled), paired=True),
-    "label_pair": TextFormat(lambda path, layout, _: pair_formats.label_pair(path, layout.encoding), paired=True),
+    "sst": TextFormat(_trees, pairs=False, classes=(5, 2)),
+    "nli": TextFormat(lambda path, layout, labelled: pair_formats.nli(path, layout.encoding, labelled=labelled), pairs=True),
+    "label_pair": TextFormat(lambda path, layout, _: pair_formats.label_pair(path, layout.encoding), pairs=True),
 }
 """The formats of `--format` by name; to add one, add an entry."""
-PAIR_FORMATS = tuple(name for name, format in FORMATS.items() if format.paired)
+PAIR_FORMATS = tuple(name for name, format in FORMATS.items() if format.pairs)

@@ -6,6 +6,7 @@ Letters: B batch, N tokens.
 from __future__ import annotations
 
 import math
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,7 +75,8 @@ def _max_difference(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], re
         found = torch.from_numpy(np.asarray(other))
         if one.dim() == 3 or (one.dim() == 2 and one.shape == real.shape and one.shape[1] > 1 and len(arrays) == 3):
             one, found = one[real.bool()], found[real.bool()]  # outputs at padded positions are arbitrary
-        largest = max(largest, float((one - found).abs().max()))
+        apart = float((one - found).abs().max())
+        largest = math.inf if math.isnan(apart) else max(largest, apart)
     return largest
 
 
@@ -85,7 +87,7 @@ class _Attention(nn.Module):
 
 
 @torch.no_grad()
-def check_underflow(form: str, folder: Path) -> dict[str, float]:
+def check_underflow(form: str) -> dict[str, float]:
     """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
 
     One key has a source score of 120 and a token score of -240, the others 0 and 0. The values are the largest differences
@@ -97,16 +99,15 @@ def check_underflow(form: str, folder: Path) -> dict[str, float]:
     k[:, :, 0], s[:, :, 0] = -240.0, 120.0
     inputs = (q, k, v, s)
     length = Dim("length", min=1, max=4096)
-    path = folder / f"gaps{Path(TARGETS[form].file).suffix}"
     with silence_exporters():
         program = torch.export.export(_Attention(), inputs, dynamic_shapes=({2: length},) * 4)
-    TARGETS[form].save(program, path, ("q", "k", "v", "s"), ())
-    graph = open_graph(folder, form, path.name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / TARGETS[form].file
+        TARGETS[form].save(program, path, ("q", "k", "v", "s"), ())
+        graph = open_graph(Path(folder), form)
+        found = torch.from_numpy(np.asarray(graph(*(one.numpy() for one in inputs))[0])).double()
     wanted = tensorized_attention(*(one.double() for one in inputs), masks="full, forward", scale=1.0, backend="reference")
-    found = torch.from_numpy(np.asarray(graph(*(one.numpy() for one in inputs))[0])).double()
     own = tensorized_attention(*inputs, masks="full, forward", scale=1.0).double()
-    for beside in folder.glob(f"{path.name}*"):
-        beside.unlink()
     return {"export": float((found - wanted).abs().max()), "package": float((own - wanted).abs().max())}
 
 

@@ -30,7 +30,7 @@ class SentenceModule(InputModule):
         super().__init__()
         self.run = open_run(folder)
         if not isinstance(self.run.model, SentenceNetwork):
-            raise InputError(f"{folder} contains a tagger, which has no sentence vectors")
+            raise InputError(f"{folder} contains a model without sentence vectors; use one of texts or pairs of texts")
         self.model: SentenceNetwork = self.run.model
         self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.max_length or None

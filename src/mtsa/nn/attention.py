@@ -27,6 +27,8 @@ from .score_functions import ScoreActivation
 from .spec import AttentionSpec, check_probability, check_sequence, check_size
 
 FORMS = ("paper", "released")
+_OF_MULTIHEAD = ("batch_first", "in_proj_weight", "in_proj_bias", "_qkv_same_embed_dim")
+_ADAPTER_HINT = "to use the layer as nn.MultiheadAttention, wrap it with mtsa.interop.as_multihead_attention(layer)"
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,19 @@ class MultiMaskAttention(nn.Module):
     @masks.setter
     def masks(self, masks: Mask | Sequence[Mask] | str) -> None:
         self._head_masks = HeadMasks(rules_for(masks, self.num_heads), None)
+        modules = dict.fromkeys(rule for rule in self._head_masks.rules if isinstance(rule, nn.Module))
+        self.mask_modules = nn.ModuleList(modules) if modules else None  # so that their parameters are trained and saved
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "masks":  # nn.Module would register a mask that is a module instead of calling the setter
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_MULTIHEAD:
+            raise AttributeError(f"MultiMaskAttention has no attribute {name!r}; {_ADAPTER_HINT}")
+        return super().__getattr__(name)
 
     @property
     def out_dim(self) -> int:
@@ -162,10 +177,11 @@ class MultiMaskAttention(nn.Module):
         self,
         x: Tensor,
         attention_mask: Tensor | None = None,
-        *,
+        *more: Any,
         context: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
         keep: Tensor | None = None,
+        **others: Any,
     ) -> Tensor:
         """Attend within each sequence, or from x to a context.
 
@@ -177,10 +193,16 @@ class MultiMaskAttention(nn.Module):
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: the same with the sense of `nn.MultiheadAttention`: True = padding.
             keep: deprecated name of attention_mask.
+            more, others: not used; arguments of `nn.MultiheadAttention` are answered with how to adapt the layer.
 
         Raises:
             TypeError, ValueError: if x or a mask is of the wrong type, dtype or shape.
         """
+        if more or others:
+            what = (
+                f"unexpected arguments {', '.join(others)}" if others else f"{len(more) + 2} positional arguments instead of 2"
+            )
+            raise TypeError(f"MultiMaskAttention got {what}; {_ADAPTER_HINT}")
         mask = self._check(x, attention_mask, context, key_padding_mask, keep)
         if mask is not None and torch.is_grad_enabled():  # so that no value stored there, NaN included, reaches a gradient
             x, context = (_zero_padding(x, mask), None) if context is None else (x, _zero_padding(context, mask))
@@ -250,7 +272,7 @@ class MultiMaskAttention(nn.Module):
         if self.form == "paper":
             q = self._split(self.query(self._drop(x)), self.score_dim)
             keys = self.key(self._drop(source))
-            k, rows = self._split(keys, self.score_dim), keys.view(-1, self.num_heads, self.score_dim).transpose(0, 1)
+            k, rows = self._split(keys, self.score_dim), keys.reshape(-1, self.num_heads, self.score_dim).transpose(0, 1)
             own = v = self._split(self.value(self._drop(source)), self.head_dim)
         else:
             own = self._split(self._act(self.value(self._drop(x))), self.head_dim)

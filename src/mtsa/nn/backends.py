@@ -109,6 +109,8 @@ def choose(spec: AttentionSpec, name: str, *, device: str, keys: int) -> Choice:
         raise ValueError(f'backend "{name}" {refusal}; use backend="auto", or one of {", ".join(others)}')
     if torch.compiler.is_exporting() and name != "reference":
         raise ValueError(f'backend "{name}" cannot be exported; use backend="auto" or "reference"')
+    if transformed() and name != "reference":
+        raise ValueError(f'backend "{name}" does not support transforms of torch.func; use backend="auto" or "reference"')
     return Choice(backend, "requested by name")
 
 

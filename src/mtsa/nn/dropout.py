@@ -22,9 +22,27 @@ def draw_seed() -> Tensor:
 
 def factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
     """Dropout factors in the shape of `like`: 0 with probability p, otherwise 1 / (1 - p). Streams of a seed differ."""
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        drawn: Tensor = factors_operator(like.detach(), p, seed, stream)
+        return drawn
+    return _draw_factors(like, p, seed, stream)
+
+
+def _draw_factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
     generator = torch.Generator(like.device).manual_seed((int(seed) + stream * 0x9E3779B97F4A7C15) % 2**63)
     drawn = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return drawn.bernoulli_(1.0 - p, generator=generator).div_(1.0 - p)
+
+
+@torch.library.custom_op("mtsa::dropout_factors", mutates_args=())
+def factors_operator(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
+    """Dropout factors in compiled graphs, which cannot create a generator."""
+    return _draw_factors(like, p, seed, stream)
+
+
+@factors_operator.register_fake
+def _(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
+    return torch.empty(like.shape, dtype=like.dtype, device=like.device)
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:

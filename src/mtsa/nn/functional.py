@@ -131,8 +131,12 @@ def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_
             raise TypeError(f"tensorized_attention() got an unexpected keyword argument {old!r}")
         warn_deprecated(f"{old}= is now called {_RENAMED[old]}=")
         if old == "keep":
+            if attention_mask is not None:
+                raise TypeError("keep is the old name of attention_mask; pass one of them")
             attention_mask = value
         else:
+            if score_activation != "logsigmoid":  # the default
+                raise TypeError(f"{old} is the old name of score_activation; pass one of them")
             score_activation = value
     return attention_mask, score_activation
 

@@ -107,8 +107,13 @@ class Predictor(ABC):
         Raises:
             InputError: an input of the wrong type.
         """
-        if isinstance(inputs, str):
-            raise InputError("predict takes a list of inputs; put brackets around a single one: predict([text])")
+        if isinstance(inputs, Path):
+            return [found for _, found in self.predict_each(self.read_inputs(str(inputs), options), options)]
+        if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+            raise InputError(
+                "predict takes a list of inputs, a table, or a file as pathlib.Path; put brackets around a single input: "
+                "predict([text])"
+            )
         if has_columns(inputs):
             inputs = [self.input_of(row) for row in rows_of(inputs, ())]
         return list(self.stream(inputs, **options))

@@ -76,7 +76,10 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
     """
     if recipe.data.dev or recipe.data.test:
         raise InputError("--folds creates dev and test parts; remove --dev and --test")
-    split = (dataset or read_dataset(recipe)).split(recipe)
+    if recipe.data.phrases:
+        raise InputError("--folds would divide the phrases of a tree among training and test data; remove data.phrases")
+    read = dataset or read_dataset(recipe)
+    split = read.split(recipe)
     assert isinstance(split.train, list)  # shards need a dev file, which is not allowed with folds
     examples = sorted([*split.train, *split.dev, *split.test], key=lambda example: example.line)
     if len(examples) < 2 * folds:
@@ -94,7 +97,7 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
         test = [examples[place] for place in sorted(held_out)]
         rest = [examples[place] for place in range(len(examples)) if place not in held_out]
         train, dev = split_off(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
-        splits.append(Split(train, dev, test, []))
+        splits.append(Split(train, dev, test, list(read.remarks) if number == 0 else []))
     return splits
 
 

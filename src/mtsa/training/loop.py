@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _FROZEN = frozenset({"words.frozen"})  # never changes in training, so checkpoints do not contain it
-_OLD_STATE = "trainer_state.json"  # of version 0.2
 
 
 def steps_per_epoch(part: EncodedData, training: Training) -> int:
@@ -283,10 +282,6 @@ class TrainingLoop:
             InputError: the checkpoint, or that of the best step, is damaged, or was written by another version or by another
                 number of processes.
         """
-        if (folder / _OLD_STATE).exists():
-            raise InputError(
-                f"{folder} was written by version 0.2, which cannot be resumed; delete {self.folder.parent} and train again"
-            )
         checkpoints.verify(folder)
         self.state = _read_state(folder / STATE)
         chosen = checkpoints.checkpoint_path(self.folder, self._best_step())

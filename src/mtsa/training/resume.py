@@ -23,6 +23,7 @@ from .run_directory import MANIFEST, RECIPE, check_run
 from .split import Split
 
 CHECKPOINTS, REFIT = "checkpoints", "refit"
+_OLD_STATE = "trainer_state.json"  # of version 0.2
 SOURCES = "sources.json"
 
 
@@ -61,6 +62,10 @@ def find_checkpoint(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Pa
         remove_checkpoints(folder)
         raise InputError(f"{folder} contains a finished run; name another folder with --out, or delete it")
     found = checkpoints.list_checkpoints(folder / CHECKPOINTS)
+    if found and (found[-1] / _OLD_STATE).exists():
+        raise InputError(
+            f"{folder} contains an unfinished run of version 0.2, which cannot be resumed; name another folder, or delete it"
+        )
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
             raise InputError(f"{folder} contains an unfinished run of another recipe; name another folder, or delete it")

@@ -148,7 +148,12 @@ class _TrainingResult:
 
 
 def _loop(
-    prepared: Prepared, recipe: Recipe, model: PreTrainedModel, folder: Path, tensorboard: Path | None = None
+    prepared: Prepared,
+    recipe: Recipe,
+    model: PreTrainedModel,
+    folder: Path,
+    tensorboard: Path | None = None,
+    stop_step: int | None = None,
 ) -> TrainingLoop:
     return TrainingLoop(
         model,
@@ -159,6 +164,7 @@ def _loop(
         known=prepared.inputs.known,
         folder=folder,
         tensorboard=tensorboard,
+        stop_step=stop_step,
     )
 
 
@@ -169,7 +175,7 @@ def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> N
         loop.restore(last, best=best)
         if is_main_process():
             _log.info(f"resuming from step {loop.state.step:,}")
-    with progress(note, loop.max_steps, unit="steps") as bar:
+    with progress(note, loop.stop_step, unit="steps") as bar:
         loop.run(bar.update)
 
 
@@ -207,10 +213,12 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
     batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (first.prepared, prepared)]
-    steps = max(1, round(first.best * batches[1] / batches[0]))
-    training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)
+    ratio = batches[1] / batches[0]
+    steps = max(1, round(first.best * ratio))
+    whole = max(steps, round(first.loop.max_steps * ratio))  # the learning rate follows the schedule of the first training
+    training = dataclasses.replace(recipe.training, max_steps=whole, patience=0)
     folder.mkdir(parents=True, exist_ok=True)
-    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
+    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder, stop_step=steps)
     if is_main_process():
         _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
     last = checkpoints.list_checkpoints(folder)

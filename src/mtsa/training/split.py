@@ -95,11 +95,13 @@ def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dat
     shards = _sharded(recipe) if is_shards(recipe.data.train) else None
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
     files |= recipe.data.further
-    layout = recipe.layout
+    layouts = dict.fromkeys(files, recipe.layout)
     if is_corpus(recipe.data.train):
         try:
-            files |= {part: str(path) for part, path in corpus_files(recipe.data.train).items()}
-            layout = corpus_layout(recipe.data.train, recipe.task, task.corpora)
+            embedded = corpus_layout(recipe.data.train, recipe.task, task.corpora)
+            for part, path in corpus_files(recipe.data.train).items():
+                if part == "train" or not files.get(part):
+                    files[part], layouts[part] = str(path), embedded
         except ValueError as error:
             raise InputError(str(error)) from None
     parts: dict[str, list[Any]] = {}
@@ -110,9 +112,8 @@ def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dat
             remarks += messages
         elif name and not (part == "train" and shards is not None):
             check_there(name)
-            phrases = layout.phrases and part == "train"
-            target = _target(recipe, part, name)
-            parts[part], messages = task.read(recipe, Path(name), dataclasses.replace(layout, phrases=phrases), target)
+            layout = dataclasses.replace(layouts[part], phrases=layouts[part].phrases and part == "train")
+            parts[part], messages = task.read(recipe, Path(name), layout, _target(recipe, part, name))
             remarks += messages
     return Dataset(parts, remarks, shards)
 
