@@ -78,7 +78,11 @@ def table(
                 typer.echo(
                     f"{len(left.runs)} runs are left, about {left.seconds / 60:.0f} minutes; rerun the command to resume"
                 )
-        found = definition.check(read_records(folder))
+        recorded = read_records(folder)
+        found = definition.check(recorded)
+        if recorded and not found:
+            typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")
+            return
         if not found:
             raise InputError(f"{folder} has no records yet; run the command without --show")
         for view in definition.shown(found):

@@ -4,12 +4,14 @@ import dataclasses
 import json
 
 import pytest
+from reproduce.__main__ import app
 from reproduce.paths import Paths
 from reproduce.records import read_records
 from reproduce.runner import estimate, execute_all
 from reproduce.runs import ScreeningRun, dev_score, screen_recipe
 from reproduce.table import Column, DataSet, Model, Search, Table, View
 from reproduce.tables import TABLES
+from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.training.loop import TrainingLoop
@@ -154,3 +156,14 @@ def test_estimates_follow_from_the_part_that_was_trained(paths, tmp_path):
     )
     assert estimate(final, tmp_path) == pytest.approx(2 * 800.0)
     assert estimate(screens[0], tmp_path) == pytest.approx(300.0)
+
+
+def test_the_command_with_records_of_screening_only(tmp_path, seeds, monkeypatch):
+    record = next(record for record in seeds[1] if record["run"].startswith("screen-"))
+    path = tmp_path / record["dataset"] / record["model"] / f"{record['run']}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record))
+    monkeypatch.setitem(TABLES, "t", table_of("trec"))
+    done = CliRunner().invoke(app, ["table", "t", "--show", "--records", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "1 records of screening" in done.output
