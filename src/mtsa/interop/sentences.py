@@ -12,7 +12,7 @@ from torch import Tensor
 from mtsa.data import tokenization
 from mtsa.data.batching import make_batch
 from mtsa.errors import InputError
-from mtsa.models.sentence_network import SentenceNetwork
+from mtsa.tasks.registry import get_task
 from mtsa.training.run_directory import copy_run, open_run
 
 
@@ -29,9 +29,9 @@ class SentenceModule(InputModule):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.run = open_run(folder)
-        if not isinstance(self.run.model, SentenceNetwork):
+        if get_task(self.run.recipe.task).predictor(self.run).sentence_embedder() is None:
             raise InputError(f"{folder} contains a model without sentence vectors; use one of texts or pairs of texts")
-        self.model: SentenceNetwork = self.run.model
+        self.model: Any = self.run.model
         self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.max_length or None
 

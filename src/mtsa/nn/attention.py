@@ -27,7 +27,6 @@ from .score_functions import ScoreActivation
 from .spec import AttentionSpec, check_probability, check_sequence, check_size
 
 FORMS = ("paper", "released")
-_OF_MULTIHEAD = ("batch_first", "in_proj_weight", "in_proj_bias", "_qkv_same_embed_dim")
 _ADAPTER_HINT = "to use the layer as nn.MultiheadAttention, wrap it with mtsa.interop.as_multihead_attention(layer)"
 
 
@@ -73,6 +72,8 @@ class MultiMaskAttention(nn.Module):
         ValueError: a number, name or combination that does not work.
         TypeError: a value of the wrong type.
     """
+
+    batch_first = None  # nn.TransformerEncoderLayer then calls `forward`, which names the adapter
 
     def __init__(
         self,
@@ -162,11 +163,6 @@ class MultiMaskAttention(nn.Module):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _OF_MULTIHEAD:
-            raise AttributeError(f"MultiMaskAttention has no attribute {name!r}; {_ADAPTER_HINT}")
-        return super().__getattr__(name)
 
     @property
     def out_dim(self) -> int:
