@@ -124,9 +124,16 @@ def test_a_beam_for_the_evaluation(trained, monkeypatch, beam):
         lambda *args, **named: asked.append(named["generation_config"].num_beams) or generate(*args, **named),
     )
     command = ["evaluate", str(folder / "run"), "--data", str(folder / "test.en"), "--target", str(folder / "test.de")]
-    done = CliRunner().invoke(app, [*command, *([] if beam is None else ["--beam", str(beam)])])
+    done = CliRunner().invoke(app, [*command, *([] if beam is None else ["--num-beams", str(beam)])])
     assert "BLEU" in done.stdout
     assert set(asked) == {beam or 4}
+    if beam is not None:
+        asked.clear()
+        done = CliRunner().invoke(app, [*command, "--beam", str(beam)])
+        assert set(asked) == {beam}
+        assert "--beam is now --num-beams" in done.stderr
+        both = CliRunner().invoke(app, [*command, "--beam", "2", "--num-beams", "2"])
+        assert both.exit_code == 2
 
 
 def test_the_tokenizer_gives_back_what_it_took(trained):

@@ -15,9 +15,11 @@ from .options import (
     Format,
     LabelColumn,
     NumBeams,
+    OldBeam,
     PairColumn,
     RunDirectory,
     TextColumn,
+    beams,
     check_options,
     given,
 )
@@ -28,6 +30,7 @@ def evaluate(
     data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
     target: Annotated[str | None, typer.Option(help="Translation: the file with the translations.")] = None,
     num_beams: NumBeams = None,
+    beam: OldBeam = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -45,7 +48,7 @@ def evaluate(
 
     with exit_on_error():
         predictor = open_predictor(run)
-        options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
+        options = given(target=target, num_beams=beams(num_beams, beam), text_column=text_column, pair_column=pair_column)
         options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
         check_options({**options, **given(picture=picture)}, predictor.evaluate_options, predictor.task)
         with progress("evaluating"):

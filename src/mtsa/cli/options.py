@@ -11,7 +11,8 @@ import typer
 from .console import fail
 
 RunDirectory = Annotated[Path, typer.Argument(help="Run directory of a trained model.")]
-NumBeams = Annotated[int | None, typer.Option("--num-beams", "--beam", min=1, help="Translation: beams of the search.")]
+NumBeams = Annotated[int | None, typer.Option("--num-beams", min=1, help="Translation: beams of the search.")]
+OldBeam = Annotated[int | None, typer.Option("--beam", min=1, hidden=True)]
 
 TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
 PairColumn = Annotated[str | None, typer.Option(help="Column with the second texts, of pairs.")]
@@ -22,6 +23,16 @@ Format = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; UTF-8 when left out.")]
 Delimiter = Annotated[str | None, typer.Option(help="What separates the columns of a csv file.")]
+
+
+def beams(num_beams: int | None, beam: int | None) -> int | None:
+    """The value of `--num-beams`, or of its name in version 0.2."""
+    if beam is None:
+        return num_beams
+    if num_beams is not None:
+        fail("--beam is the old name of --num-beams; give one of them")
+    typer.echo("warning: --beam is now --num-beams; the old name works until version 0.4", err=True)
+    return beam
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from .options import (
     Encoding,
     Format,
     NumBeams,
+    OldBeam,
     PairColumn,
     RunDirectory,
     TextColumn,
+    beams,
     check_options,
     check_output,
     given,
@@ -37,6 +39,7 @@ def predict(
         typer.Option(help='Columns of a table to copy to the predictions, separated by commas, such as "id"; repeatable.'),
     ] = None,
     num_beams: NumBeams = None,
+    beam: OldBeam = None,
     predicates: Annotated[
         str | None, typer.Option(help='Semantic roles: "given" for those in the file, or words of the text.')
     ] = None,
@@ -56,7 +59,7 @@ def predict(
         options = given(
             pair=pair,
             keep=",".join(keep) if keep else None,
-            num_beams=num_beams,
+            num_beams=beams(num_beams, beam),
             predicates=predicates,
             submission=submission or None,
         )
