@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +98,6 @@ class DataSet:
             number: which fold or seed.
         """
         if self.folds:
-            from dataclasses import replace
-
             first = replace(recipe, training=replace(recipe.training, seed=0))
             return make_folds(first, self.folds)[number]
         return read_split(recipe)

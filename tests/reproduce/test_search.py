@@ -80,11 +80,10 @@ def test_stages_with_seeds(seeds):
 def test_screening_is_a_part_of_the_training_with_the_schedule_of_the_whole(seeds):
     _, records = seeds
     found = {record["run"]: record for record in records if record["model"] == "mtsa"}
-    screened, whole = found["screen-2-seed-0"], found["seed-0"]
+    whole = found["seed-0"]
+    screened = found[f"screen-{CANDIDATES.index(whole['chosen']) + 1}-seed-0"]
     assert screened["steps"] == round(3 / 8 * whole["steps"])
-    if whole["chosen"] == CANDIDATES[1]:  # the same course, as far as it goes
-        count = len(screened["dev_curve"])
-        assert screened["dev_curve"] == whole["dev_curve"][:count]
+    assert screened["dev_curve"] == whole["dev_curve"][: len(screened["dev_curve"])]  # the same course, as far as it goes
 
 
 def test_screening_records_are_not_shown(seeds):
