@@ -12,6 +12,7 @@ def test_poolings_see_real_tokens_alone():
     options = {"activation": "relu", "dropout": 0.0}
     assert build_pooling("max", 2, **options)(x, keep).tolist() == [[3.0, -5.0]]
     assert build_pooling("mean", 2, **options)(x, keep).tolist() == [[2.0, -6.0]]
+    assert build_pooling("last", 2, **options)(x, keep).tolist() == x[:, keep[0].nonzero().max()].tolist()
     nothing = torch.zeros(1, 3, dtype=torch.bool)
     for name in ("max", "mean", "source2token"):
         assert build_pooling(name, 2, **options)(x, nothing).tolist() == [[0.0, 0.0]]

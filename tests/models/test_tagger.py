@@ -123,3 +123,9 @@ def test_the_finder_says_yes_above_one_half():
         ids = torch.tensor([row])
         chance = model.predicate_scores(ids, torch.ones_like(ids).bool()).sigmoid()[0]
         assert found == [place for place, value in enumerate(chance.tolist()) if value > 0.5]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_dropout_before_the_tag_layer_is_optional(applied):
+    model = made(dropout=0.5, tag_dropout=applied)
+    assert model.tags.dropout == (0.5 if applied else 0.0)

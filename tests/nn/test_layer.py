@@ -313,3 +313,16 @@ def test_second_derivatives_are_refused_where_they_are_not_available():
 
 def test_the_masks_are_part_of_what_a_layer_prints():
     assert "Window(radius=3)" in repr(mtsa.MultiMaskAttention(14, 2, masks="window(3)"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_source_layer_is_linear_in_the_keys_or_values(form):
+    layer, (x, _) = make_layer(form, source_layers=1), make_input()
+    _, k, v, s = layer.project(x)
+    assert layer.source_hidden is None
+    torch.testing.assert_close(s, per_head(k if form == "paper" else v, layer.source_score))
+
+
+def test_other_numbers_of_source_layers_are_refused():
+    with pytest.raises(ValueError, match=r"source_layers \(3\) must be 1 or 2"):
+        mtsa.MultiMaskAttention(8, 2, source_layers=3)

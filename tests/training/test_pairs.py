@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import math
 
 import pytest
 import torch
@@ -232,3 +233,26 @@ def test_what_a_command_does_not_read_is_refused(trained, tmp_path):
         result = CliRunner().invoke(app, ["predict", folder, *arguments], input="a\tb\n")
         assert result.exit_code == 2
         assert "--pair is used with a text" in result.output
+
+
+def test_length_percentile_drops_training_pairs_with_a_long_side(tmp_path):
+    rows = [(" ".join(["a"] * length), "b", "x" if length % 2 else "y", str(length)) for length in range(1, 21)]
+    recipe = pair_recipe(write_pairs(tmp_path / "train.jsonl", rows))
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, dev_fraction=0.1, length_percentile=90.0))
+    split = read_split(recipe)
+    with logged() as messages:
+        prepared = prepare(recipe, split)
+    lengths = sorted(size for example in split.train for size in (len(example.text.split()), 1))
+    most = lengths[math.ceil(0.9 * len(lengths)) - 1]
+    kept = [len(example.text.split()) for example in split.train if len(example.text.split()) <= most]
+    assert 0 < len(kept) < len(split.train)
+    assert [len(row) for row in prepared.parts["train"].rows] == kept
+    assert len(prepared.parts["dev"]) == len(split.dev)  # only training data are filtered
+    assert any(f"{len(split.train) - len(kept)} of {len(split.train)}" in message for message in messages)
+
+
+def test_length_percentile_is_refused_where_it_has_no_effect():
+    with pytest.raises(InputError, match=r"data\.length_percentile is not used by task tagging"):
+        make_recipe({"task": "tagging", "data": {"train": "x.conll", "length_percentile": 97}}, [])
+    with pytest.raises(InputError, match=r"data\.length_percentile is 0"):
+        make_recipe({"task": "pair", "data": {"train": "x.csv", "length_percentile": 0}}, [])

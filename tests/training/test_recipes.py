@@ -28,7 +28,7 @@ def test_every_recipe_loads_and_tells_what_it_is(name):
         assert recipe.swap is not None
         return
     if name.endswith(".paper"):
-        encoder = build_encoder(recipe.encoder["name"], 300, **recipe.encoder_options)
+        encoder = build_encoder(recipe.encoder["name"], 768 if recipe.pretrained.model else 300, **recipe.encoder_options)
         assert encoder.out_dim == (768 if recipe.pretrained.model else 200 if roles else 600)
         assert recipe.encoder.get("form", "released") == "released"
         if not recipe.pretrained.model:

@@ -59,6 +59,7 @@ TRAINED: dict[str, tuple[dict, object]] = {
 BUILT: dict[str, tuple[str, dict, object]] = {
     "model.highway": ("pair", {}, True),
     "model.label_smoothing": ("tagging", {}, 0.1),
+    "model.tag_dropout": ("tagging", {}, False),
     "model.predicate_dim": ("srl", {}, 7),
     "model.finder_channels": ("srl", {}, 7),
     "tokens.vocab_size": ("translation", {}, 300),

@@ -1,6 +1,6 @@
 """Context encoders, registered by name. A new encoder is a module with a registered class, imported here."""
 
-from . import biblosa, convolutional, disa, multihead, no_context, recurrent, tensorized, stacked, ablations  # noqa: I001  # the order in which they are listed
+from . import biblosa, convolutional, disa, multihead, no_context, recurrent, tensorized, stacked, transformer_block, ablations  # noqa: I001  # the order in which they are listed
 from .contract import Encoder
 from .registry import build_encoder, encoder_names, find_encoder
 
@@ -18,4 +18,5 @@ __all__ = [
     "recurrent",
     "stacked",
     "tensorized",
+    "transformer_block",
 ]

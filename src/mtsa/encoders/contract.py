@@ -5,6 +5,8 @@ Letters: B batch, N tokens, E in_dim, C out_dim.
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtsa.nn.dropout import dropout as drop
@@ -33,6 +35,26 @@ class Dense(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.linear(drop(x, self.dropout, self.training))
         return out
+
+
+class FusionGate(nn.Module):
+    """Combines the features of each token with its context, as tensorized attention does: g * ELU(W x) + (1 - g) * context.
+
+    Args:
+        in_dim: width of x.
+        out_dim: width of the context.
+        dropout: dropout probability on the input of both dense layers.
+    """
+
+    def __init__(self, in_dim: int, out_dim: int, *, dropout: float) -> None:
+        super().__init__()
+        self.value = Dense(in_dim, out_dim, dropout=dropout)
+        self.gate = Dense(2 * out_dim, out_dim, dropout=dropout)
+
+    def forward(self, x: Tensor, context: Tensor, keep: Tensor) -> Tensor:
+        own = F.elu(self.value(zero_padding(x, keep)))  # [B, N, C]
+        gate = torch.sigmoid(self.gate(torch.cat([own, context], -1)))
+        return zero_padding(torch.lerp(context, own, gate), keep)
 
 
 def zero_padding(x: Tensor, keep: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mtsa.nn.dropout import dropout as drop
 
-from .contract import Encoder, zero_padding
+from .contract import Encoder, FusionGate, zero_padding
 from .registry import register
 
 
@@ -44,17 +44,28 @@ class MultiCnnEncoder(Encoder):
         sizes: kernel sizes.
         channels: channels of each kernel size.
         dropout: dropout probability on the input, with one mask for all sizes.
+        fusion: whether a gate adds the features of each token to its context, as in tensorized attention.
     """
 
-    def __init__(self, in_dim: int, *, sizes: tuple[int, ...] = (3, 4, 5), channels: int = 200, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        *,
+        sizes: tuple[int, ...] = (3, 4, 5),
+        channels: int = 200,
+        dropout: float = 0.0,
+        fusion: bool = False,
+    ) -> None:
         super().__init__(in_dim, len(sizes) * channels)
         self.parts = nn.ModuleList(_convolution(in_dim, channels, size) for size in sizes)
         self.dropout = dropout
+        self.fusion = FusionGate(in_dim, self.out_dim, dropout=dropout) if fusion else None
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         channels = drop(zero_padding(x, keep), self.dropout, self.training).transpose(1, 2)  # [B, E, N]
         joined = torch.cat([_same_length(channels, part) for part in self.parts], 1)  # [B, C, N]
-        return zero_padding(joined.relu().transpose(1, 2), keep)
+        context = zero_padding(joined.relu().transpose(1, 2), keep)
+        return context if self.fusion is None else self.fusion(x, context, keep)
 
 
 @register("hierarchical_cnn")
@@ -69,18 +80,29 @@ class HierarchicalCnnEncoder(Encoder):
         size: kernel size.
         channels: channels of every layer.
         dropout: dropout probability on the input of every layer.
+        fusion: whether a gate adds the features of each token to its context, as in tensorized attention.
     """
 
-    def __init__(self, in_dim: int, *, layers: int = 3, size: int = 5, channels: int = 300, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        *,
+        layers: int = 3,
+        size: int = 5,
+        channels: int = 300,
+        dropout: float = 0.0,
+        fusion: bool = False,
+    ) -> None:
         super().__init__(in_dim, channels)
         widths = [in_dim, *[channels] * (layers - 1)]
         self.layers = nn.ModuleList(_convolution(width, 2 * channels, size) for width in widths)
         self.dropout = dropout
+        self.fusion = FusionGate(in_dim, channels, dropout=dropout) if fusion else None
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        x = zero_padding(x, keep)
+        words = x = zero_padding(x, keep)
         for number, layer in enumerate(self.layers):
             channels = drop(x, self.dropout, self.training).transpose(1, 2)
             gated = F.glu(_same_length(channels, layer).relu(), dim=1).transpose(1, 2)  # [B, N, C]
             x = zero_padding(gated if number == 0 else x + gated, keep)
-        return x
+        return x if self.fusion is None else self.fusion(words, x, keep)

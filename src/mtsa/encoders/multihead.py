@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mtsa.nn.dropout import dropout as drop
 
-from .contract import Encoder, zero_padding
+from .contract import Encoder, FusionGate, zero_padding
 from .registry import register
 
 
@@ -31,10 +31,18 @@ class MultiheadEncoder(Encoder):
         head_dim: width of each head.
         position_scale: factor of the sinusoids. Their norm is sqrt(in_dim / 2), more than that of GloVe vectors.
         dropout: dropout probability on the inputs of the three projections and on the attention weights.
+        fusion: whether a gate adds the features of each token to its context, as in tensorized attention.
     """
 
     def __init__(
-        self, in_dim: int, *, heads: int = 8, head_dim: int = 75, position_scale: float = 1.0, dropout: float = 0.0
+        self,
+        in_dim: int,
+        *,
+        heads: int = 8,
+        head_dim: int = 75,
+        position_scale: float = 1.0,
+        dropout: float = 0.0,
+        fusion: bool = False,
     ) -> None:
         super().__init__(in_dim, heads * head_dim)
         self.heads, self.position_scale, self.dropout = heads, position_scale, dropout
@@ -43,15 +51,17 @@ class MultiheadEncoder(Encoder):
         for part in maps:
             nn.init.uniform_(part.weight, -limit, limit)
         self.maps = nn.ModuleList(maps)
+        self.fusion = FusionGate(in_dim, self.out_dim, dropout=dropout) if fusion else None
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         B, N, _ = x.shape
-        x = zero_padding(x, keep) + self.position_scale * sinusoid(N, self.in_dim, x)
-        q, k, v = (self._split(part(drop(x, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
+        placed = zero_padding(x, keep) + self.position_scale * sinusoid(N, self.in_dim, x)
+        q, k, v = (self._split(part(drop(placed, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
         allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions and are zeroed below
         rate = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
-        return zero_padding(out.transpose(1, 2).reshape(B, N, self.out_dim), keep)
+        context = zero_padding(out.transpose(1, 2).reshape(B, N, self.out_dim), keep)
+        return context if self.fusion is None else self.fusion(x, context, keep)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)

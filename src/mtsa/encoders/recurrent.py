@@ -14,16 +14,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mtsa.nn.dropout import dropout as drop
 
-from .contract import Encoder, zero_padding
+from .contract import Encoder, FusionGate, zero_padding
 from .registry import register
 
 
 class _Recurrent(Encoder):
-    def __init__(self, in_dim: int, cell: type[nn.LSTM] | type[nn.GRU], width: int, dropout: float) -> None:
+    def __init__(self, in_dim: int, cell: type[nn.LSTM] | type[nn.GRU], width: int, dropout: float, fusion: bool) -> None:
         super().__init__(in_dim, 2 * width)
         self.cell = cell(in_dim, width, batch_first=True, bidirectional=True)
         self.dropout = dropout
         self.reset_parameters()
+        self.fusion = FusionGate(in_dim, 2 * width, dropout=dropout) if fusion else None
 
     def reset_parameters(self) -> None:
         """Glorot for the input and recurrent weights as one matrix; zero biases, except for `_open_gates`."""
@@ -44,15 +45,16 @@ class _Recurrent(Encoder):
         return slice(width, 2 * width) if isinstance(self.cell, nn.LSTM) else slice(0, 2 * width)
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        x = drop(zero_padding(x, keep), self.dropout, self.training)
+        dropped = drop(zero_padding(x, keep), self.dropout, self.training)
         lengths = keep.sum(1)
         order = torch.argsort(~keep, dim=1, stable=True)[:, :, None]  # real tokens first, [B, N, 1]
         packed = pack_padded_sequence(
-            x.gather(1, order.expand_as(x)), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+            dropped.gather(1, order.expand_as(x)), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
         )
         out, _ = pad_packed_sequence(self.cell(packed)[0], batch_first=True, total_length=x.shape[1])  # [B, N, 2C]
         back = torch.zeros_like(out).scatter(1, order.expand_as(out), out)
-        return zero_padding(back, keep)
+        context = zero_padding(back, keep)
+        return context if self.fusion is None else self.fusion(x, context, keep)
 
 
 @register("bilstm")
@@ -63,10 +65,11 @@ class BiLstmEncoder(_Recurrent):
         in_dim: width of x.
         width: width of each direction.
         dropout: dropout probability on the input, with a new mask at each step.
+        fusion: whether a gate adds the features of each token to its context, as in tensorized attention.
     """
 
-    def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0) -> None:
-        super().__init__(in_dim, nn.LSTM, width, dropout)
+    def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0, fusion: bool = False) -> None:
+        super().__init__(in_dim, nn.LSTM, width, dropout, fusion)
 
 
 @register("bigru")
@@ -77,7 +80,8 @@ class BiGruEncoder(_Recurrent):
         in_dim: width of x.
         width: width of each direction.
         dropout: dropout probability on the input, with a new mask at each step.
+        fusion: whether a gate adds the features of each token to its context, as in tensorized attention.
     """
 
-    def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0) -> None:
-        super().__init__(in_dim, nn.GRU, width, dropout)
+    def __init__(self, in_dim: int, *, width: int = 300, dropout: float = 0.0, fusion: bool = False) -> None:
+        super().__init__(in_dim, nn.GRU, width, dropout, fusion)

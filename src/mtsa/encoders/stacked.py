@@ -13,11 +13,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtsa.nn.attention import MultiMaskAttention
 from mtsa.nn.dropout import dropout as drop
+from mtsa.nn.mask_specs import rules_for
 
 from .contract import Dense, Encoder, zero_padding
 from .convolutional import MultiCnnEncoder
@@ -29,14 +31,28 @@ Context = Callable[[], nn.Module]  # builds a context sublayer: (x [B, N, C], ke
 
 
 class _Stack(Encoder):
-    def __init__(self, in_dim: int, context: Context, *, layers: int, width: int, hidden: int, dropout: float) -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        context: Context,
+        *,
+        layers: int,
+        width: int,
+        hidden: int,
+        dropout: float,
+        scale: float = 1.0,
+        input_bias: bool = False,
+    ) -> None:
         super().__init__(in_dim, width)
         self.enter = Dense(in_dim, width) if in_dim != width else nn.Identity()
+        self.scale = scale or math.sqrt(width)
+        self.bias = nn.Parameter(torch.zeros(width)) if input_bias else None
         self.layers = nn.ModuleList(_Layer(width, context(), hidden=hidden, dropout=dropout) for _ in range(layers))
 
     def begin(self, x: Tensor) -> Tensor:
         """The input of the first layer."""
-        return x
+        x = x * self.scale
+        return x if self.bias is None else x + self.bias
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         x = self.begin(self.enter(zero_padding(x, keep)))  # [B, N, C]
@@ -73,6 +89,9 @@ class StackedMtsaEncoder(_Stack):
         hidden: width of the feed-forward sublayer.
         masks: such as "forward*4, backward*4"; empty for half forward, half backward.
         scales: score activations sigma_t and sigma_s.
+        source_layers: layers of the source2token scores, 1 or 2.
+        scale: factor of the input; 0: the root of the width, as in the authors' tagger.
+        input_bias: whether a learned vector is added to the scaled input, as in the authors' tagger.
         dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only.
     """
@@ -87,21 +106,24 @@ class StackedMtsaEncoder(_Stack):
         hidden: int = 800,
         masks: str = "",
         scales: tuple[str, str] = ("logsigmoid", "identity"),
+        source_layers: int = 2,
+        scale: float = 1.0,
+        input_bias: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
         def attention() -> nn.Module:
-            activations: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
-            return MultiMaskAttention(
-                width, heads, masks=masks or None, bias=True, dropout=(0.0, attention_dropout), **activations
-            )
+            options: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
+            options |= {"source_layers": source_layers, "dropout": (0.0, attention_dropout)}
+            return MultiMaskAttention(width, heads, masks=masks or None, bias=True, **options)
 
-        super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
+        sizes = {"layers": layers, "width": width, "hidden": hidden}
+        super().__init__(in_dim, attention, **sizes, dropout=dropout, scale=scale, input_bias=input_bias)
 
 
 @register("stacked_multihead")
 class StackedMultiheadEncoder(_Stack):
-    """Layers of feed-forward and multi-head attention, each with residual and layer norm; sinusoidal positions.
+    """Layers of feed-forward and multi-head attention, each with residual and layer norm; sinusoidal positions or masks.
 
     Args:
         in_dim: width of x; a linear layer maps it to `width` if they differ.
@@ -109,7 +131,9 @@ class StackedMultiheadEncoder(_Stack):
         width: width of every layer.
         heads: heads of the attention, which has biases and an output projection.
         hidden: width of the feed-forward sublayer.
+        masks: such as "forward(self)*4, backward(self)*4", in place of the positions; empty for positions and no masks.
         scale: factor of the input before positions are added; 0: the root of the width, as in Tan et al.
+        input_bias: whether a learned vector is added to the scaled input, as in Tan et al.
         dropout: dropout probability on the input, on sublayer outputs and inside the feed-forward sublayer.
         attention_dropout: dropout probability on the attention weights.
     """
@@ -122,19 +146,25 @@ class StackedMultiheadEncoder(_Stack):
         width: int = 200,
         heads: int = 8,
         hidden: int = 800,
+        masks: str = "",
         scale: float = 0.0,
+        input_bias: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
         def attention() -> nn.Module:
-            return SelfAttention(width, heads, dropout=attention_dropout)
+            return SelfAttention(width, heads, masks=masks, dropout=attention_dropout)
 
-        super().__init__(in_dim, attention, layers=layers, width=width, hidden=hidden, dropout=dropout)
-        self.scale, self.dropout = scale or math.sqrt(width), dropout
+        sizes = {"layers": layers, "width": width, "hidden": hidden}
+        super().__init__(in_dim, attention, **sizes, dropout=dropout, scale=scale, input_bias=input_bias)
+        self.positions, self.dropout = not masks, dropout
 
     def begin(self, x: Tensor) -> Tensor:
-        """The scaled input with position encodings."""
-        return drop(x * self.scale + sinusoid(x.shape[1], self.out_dim, x), self.dropout, self.training)
+        """The scaled input, with position encodings where there are no masks."""
+        x = super().begin(x)
+        if self.positions:
+            x = x + sinusoid(x.shape[1], self.out_dim, x)
+        return drop(x, self.dropout, self.training)
 
 
 class SelfAttention(nn.Module):
@@ -143,17 +173,23 @@ class SelfAttention(nn.Module):
     Args:
         width: width of x.
         heads: number of heads; they divide the width.
+        masks: a mask for each head, such as "forward(self)*4, backward(self)*4"; empty for none.
         dropout: dropout probability on the attention weights.
 
     Raises:
-        ValueError: width is not divisible by heads.
+        ValueError: width is not divisible by heads, or a mask that has a bias or excludes the token itself.
     """
 
-    def __init__(self, width: int, heads: int, *, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, *, dropout: float, masks: str = "") -> None:
         super().__init__()
         if width % heads:
             raise ValueError(f"width ({width}) must be divisible by heads ({heads})")
         self.heads, self.dropout = heads, dropout
+        self.rules = rules_for(masks, heads) if masks else ()
+        zero = torch.zeros(1, dtype=torch.long)
+        for rule in self.rules:
+            if rule.biased or not bool(rule.allowed(zero, zero)):
+                raise ValueError(f"mask {rule} must include the token itself and have no bias, such as forward(self)")
         self.maps = nn.ModuleList(Dense(width, width) for _ in range(3))
         self.output = Dense(width, width)
 
@@ -161,8 +197,13 @@ class SelfAttention(nn.Module):
         B, N, C = x.shape
         q, k, v = (part(x).view(B, N, self.heads, -1).transpose(1, 2) for part in self.maps)  # [B, H, N, D]
         allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions; their output is not used
+        seen = allowed[:, None, None, :]  # [B, 1, 1, N]
+        if self.rules:
+            at = torch.arange(N, device=x.device)
+            own = torch.eye(N, dtype=torch.bool, device=x.device)  # a padded query attends to itself
+            seen = seen & torch.stack([rule.allowed(at[:, None], at[None, :]) for rule in self.rules]) | own
         rate = self.dropout if self.training else 0.0
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=rate)
         out: Tensor = self.output(attended.transpose(1, 2).reshape(B, N, C))
         return out
 

@@ -22,6 +22,7 @@ class MtsaEncoder(Encoder):
         masks: such as "forward, backward" or "noself*2"; empty for the default.
         activation: activation of the dense layers.
         scales: score activations sigma_t and sigma_s.
+        source_layers: layers of the source2token scores, 1 or 2.
         dropout: dropout probability on the input of every dense layer.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only (appendix A.3).
     """
@@ -36,6 +37,7 @@ class MtsaEncoder(Encoder):
         masks: str = "",
         activation: str = "elu",
         scales: tuple[str, str] = ("logsigmoid", "identity"),
+        source_layers: int = 2,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
@@ -49,6 +51,7 @@ class MtsaEncoder(Encoder):
             activation=activation,
             score_activation=scales[0],
             source_activation=scales[1],
+            source_layers=source_layers,
             dropout=(dropout, attention_dropout),
         )
 

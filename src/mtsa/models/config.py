@@ -43,7 +43,7 @@ class MtsaConfig(BaseConfig):
     """The configuration of a sentence model.
 
     Args:
-        pooling: "source2token", "max" or "mean".
+        pooling: "source2token", "max", "mean" or "last".
         hidden: width of the hidden layer of the head.
         target: mean and standard deviation of the training targets of a regression model.
         language: weight of the language-model loss of the pretrained model in training.
@@ -87,13 +87,16 @@ class MtsaTaggerConfig(BaseConfig):
         flag: width of the embedding that marks the predicate; 0 for taggers without predicates.
         finder: channels of the predicate finder; 0 for none.
         smoothing: label smoothing, the probability that training assigns to the other tags.
+        tag_dropout: whether dropout applies to the input of the tag layer.
         kwargs: arguments of `BaseConfig`.
     """
 
     model_type = "mtsa_tagger"
 
-    def __init__(self, flag: int = 0, finder: int = 0, smoothing: float = 0.0, **kwargs: Any) -> None:
-        self.flag, self.finder, self.smoothing = flag, finder, smoothing
+    def __init__(
+        self, flag: int = 0, finder: int = 0, smoothing: float = 0.0, tag_dropout: bool = True, **kwargs: Any
+    ) -> None:
+        self.flag, self.finder, self.smoothing, self.tag_dropout = flag, finder, smoothing, tag_dropout
         super().__init__(**kwargs)
 
     @property

@@ -25,6 +25,7 @@ class NetworkConfig:
     flag: int = 0
     finder: int = 0
     smoothing: float = 0.0
+    tag_dropout: bool = True
     id2label: dict[int, str]
 
     def __init__(self, values: dict[str, Any]) -> None:

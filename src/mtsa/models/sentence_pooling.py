@@ -1,4 +1,4 @@
-"""Pooling of a sequence of vectors into one vector: source2token attention, maximum or mean.
+"""Pooling of a sequence of vectors into one vector: source2token attention, maximum, mean or last token.
 
 Letters: B batch, N tokens, E width.
 """
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mtsa.messages import nearest
 from mtsa.nn.pooling import Source2Token
 
-POOLINGS = ("source2token", "max", "mean")
+POOLINGS = ("source2token", "max", "mean", "last")
 
 
 class MaxPool(nn.Module):
@@ -30,6 +30,15 @@ class MeanPool(nn.Module):
         return total / keep.sum(1).clamp(min=1)[:, None]
 
 
+class LastPool(nn.Module):
+    """The vector of the last real token, where a causal model has read the whole text; 0 where there are none."""
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        position = torch.arange(x.shape[1], device=x.device)
+        last = torch.where(keep, position, 0).amax(1)[:, None, None]  # [B, 1, 1]
+        return x.gather(1, last.expand(-1, 1, x.shape[2]))[:, 0].masked_fill(~keep.any(1)[:, None], 0.0)
+
+
 def build_pooling(name: str, width: int, *, activation: str, dropout: float) -> nn.Module:
     """Build a pooling module by name; it is called as pool(x, keep).
 
@@ -42,4 +51,6 @@ def build_pooling(name: str, width: int, *, activation: str, dropout: float) -> 
         return MaxPool()
     if name == "mean":
         return MeanPool()
+    if name == "last":
+        return LastPool()
     raise ValueError(f'pooling "{name}" is unknown; {nearest(name, POOLINGS)}')

@@ -53,7 +53,8 @@ class Tagger(BaseNetwork):
         if self.flags is not None:
             nn.init.normal_(self.flags.weight, std=config.flag**-0.5)
         self.finder = PredicateFinder(config.width, config.finder, dropout=config.dropout) if config.finder else None
-        self.tags = Dense(self.encoder.out_dim, len(config.tags), dropout=config.dropout)
+        rate = config.dropout if config.tag_dropout else 0.0
+        self.tags = Dense(self.encoder.out_dim, len(config.tags), dropout=rate)
 
     @functools.cached_property
     def decoder(self) -> ViterbiDecoder:

@@ -61,6 +61,7 @@ class MultiMaskAttention(nn.Module):
         activation: of the dense layers: "relu", "elu", "tanh", "gelu", "silu" or a callable.
         score_activation: sigma_t, of the token2token scores: "logsigmoid", "identity" or a callable.
         source_activation: sigma_s, of the source2token scores: "identity", "logsigmoid" or a callable.
+        source_layers: layers of the source2token scores: 2 with `activation` between them, or 1 without.
         dropout: rate for the input of every dense layer; or two rates, (dense, attention), with that of the attention itself
             (appendix A.3).
         device: of the parameters.
@@ -88,6 +89,7 @@ class MultiMaskAttention(nn.Module):
         activation: Activation = "relu",
         score_activation: ScoreActivation = "logsigmoid",
         source_activation: ScoreActivation = "identity",
+        source_layers: int = 2,
         dropout: float | tuple[float, float] = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -102,6 +104,8 @@ class MultiMaskAttention(nn.Module):
         if scales is not None:
             warn_deprecated("scales= is now score_activation= and source_activation=")
             score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
+        if source_layers not in (1, 2):
+            raise ValueError(f"source_layers ({source_layers}) must be 1 or 2")
         self.form = form
         if head_dim is None and embed_dim % num_heads:
             raise ValueError(f"num_heads ({num_heads}) must divide embed_dim ({embed_dim}); or pass head_dim")
@@ -118,9 +122,9 @@ class MultiMaskAttention(nn.Module):
         self.dense_dropout = check_probability(dense, "dropout")
         self.attention_dropout = check_probability(attention, "dropout[1]")
         self.backend = "auto"
-        self._make_layers(bias, device=device, dtype=dtype)
+        self._make_layers(bias, source_layers, device=device, dtype=dtype)
 
-    def _make_layers(self, bias: bool, **factory: Any) -> None:
+    def _make_layers(self, bias: bool, source_layers: int, **factory: Any) -> None:
         H, D, I = self.num_heads, self.head_dim, self.score_dim
         self.query: nn.Linear | HeadLinear
         self.key: nn.Linear | HeadLinear
@@ -136,8 +140,9 @@ class MultiMaskAttention(nn.Module):
             self.key = HeadLinear(H, D, I, bias=False, **factory)
             self.gate = HeadLinear(H, 2 * D, D, bias=True, **factory)
             source = D
-        self.source_hidden = HeadLinear(H, source, I, bias=True, **factory)
-        self.source_score = HeadLinear(H, I, D, bias=True, **factory)
+        two = source_layers == 2
+        self.source_hidden = HeadLinear(H, source, I, bias=True, **factory) if two else None
+        self.source_score = HeadLinear(H, I if two else source, D, bias=True, **factory)
 
     def reset_parameters(self) -> None:
         """Initialise all parameters: Glorot weights, zero biases."""
@@ -276,8 +281,9 @@ class MultiMaskAttention(nn.Module):
             rows = _heads_first(v)  # [H, T, D]
             q = _heads_second(self.query(self._drop(rows if context is None else _heads_first(own))), own)
             k = _heads_second(self.key(self._drop(rows)), v)
-        hidden = self._act(self.source_hidden(self._drop(rows)))  # f^s of the paper: two layers in each head
-        scores = _heads_second(self.source_score(self._drop(hidden)), k)
+        if self.source_hidden is not None:  # f^s of the paper: two layers in each head
+            rows = self._act(self.source_hidden(self._drop(rows)))
+        scores = _heads_second(self.source_score(self._drop(rows)), k)
         if self.source_activation != "identity":
             function = score_functions.score_function(self.source_activation, "source_activation")
             scores = score_functions.apply(function, scores)

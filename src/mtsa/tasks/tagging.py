@@ -49,7 +49,7 @@ class WordTask(Task):
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         unread_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
-        unread_keys(recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column"])
+        unread_keys(recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column", "length_percentile"])
         unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
         refuse_targets(recipe, source)
         fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
@@ -68,7 +68,8 @@ class WordTask(Task):
         if smoothing * len(labels) > len(labels) - 1:
             raise InputError(f"model.label_smoothing ({smoothing}) is too large for {len(labels)} tags")
         shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
-        return MtsaTaggerConfig(**shared, **self.extra_config(recipe), smoothing=smoothing)
+        extra = self.extra_config(recipe)
+        return MtsaTaggerConfig(**shared, **extra, smoothing=smoothing, tag_dropout=recipe.model.tag_dropout)
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
         """Further keys of the model's configuration."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 import statistics
 from collections import Counter
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from .text_predictor import TextPredictor
 
+_log = logging.getLogger(__name__)
 MODULES = "modules.json"  # what sentence-transformers looks for
 _MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.SentenceModule"}
 
@@ -53,7 +56,7 @@ class TextTask(Task):
         return text_settings(size, vectors=bool(recipe.vectors.file), pretrained=bool(recipe.pretrained.model))
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels"])
+        unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels", "tag_dropout"])
         unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
         if recipe.data.phrases and recipe.data.format not in ("auto", "sst"):
             raise InputError(f"{source}: data.phrases applies to format sst only; remove it")
@@ -106,6 +109,10 @@ class TextTask(Task):
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[TextData, int]:
         limit = recipe.tokens.max_length
+        if training and recipe.data.length_percentile < 100.0:
+            known, percentile = len(examples), recipe.data.length_percentile
+            examples = shorter_examples(tokenizer, examples, percentile)
+            _log.info("train: %s of %s examples exceed percentile %s of lengths", known - len(examples), known, percentile)
         rows, truncated = tokenization.encode_texts(tokenizer, [example.text for example in examples], limit)
         pairs = None
         if self.paired:
@@ -210,6 +217,19 @@ class Similarity(PairClassification):
     numeric = True
     corpora = ()
     pipeline_tag = "sentence-similarity"
+
+
+def shorter_examples(tokenizer: Tokenizer, examples: Sequence[Example], percentile: float) -> list[Example]:
+    """The examples without a text that is longer than the percentile of the lengths of all their texts."""
+    texts = [text for example in examples for text in (example.text, example.pair) if text is not None]
+    rows, _ = tokenization.encode_texts(tokenizer, texts, 0)
+    sizes = dict(zip(texts, map(len, rows), strict=True))
+    most = sorted(map(len, rows))[max(0, math.ceil(percentile / 100 * len(rows)) - 1)]
+    return [
+        example
+        for example in examples
+        if sizes[example.text] <= most and (example.pair is None or sizes[example.pair] <= most)
+    ]
 
 
 def refuse_targets(recipe: Recipe, source: str) -> None:

@@ -139,9 +139,9 @@ class Translation(Task):
         """The encoder is the Transformer's own, with multi-head or tensorized attention; see `check_settings`."""
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels"]
+        names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels", "tag_dropout"]
         unread_keys(recipe, source, self.name, "model", names)
-        unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column"]
+        unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column", "length_percentile"]
         unread_keys(recipe, source, self.name, "data", unread)
         if recipe.vectors != Vectors() or recipe.pretrained.model or recipe.tokens.min_freq:
             raise InputError(f"{source}: a translator reads subwords; remove [vectors], [pretrained] and tokens.min_freq")

@@ -36,6 +36,7 @@ class Data(Layout):
     test_target: str = ""
     tests_target: tuple[str, ...] = ()
     dev_fraction: float = 0.1  # of the training data, where there is no dev file
+    length_percentile: float = 100.0  # texts: training examples with a text longer than this percentile of lengths are dropped
     oversampling: int = 0  # repetitions of non-neutral phrases and of sentences in an epoch (treebanks); 0: none
 
     def file(self, part: str) -> str:
@@ -95,12 +96,13 @@ class Pretrained:
 class Model:
     """The layers around the encoder."""
 
-    pooling: str = "source2token"  # of sentence models
+    pooling: str = "source2token"  # of sentence models: "source2token", "max", "mean" or "last"
     hidden: int = 300  # of sentence models: width of the layer before the classes
     highway: bool = False  # of pairs: a highway layer before the classes
     activation: str = "relu"
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included
     label_smoothing: float = 0.0  # taggers and translators: probability that training gives to the other labels
+    tag_dropout: bool = True  # taggers: whether dropout applies to the input of the tag layer
     predicate_dim: int = 100  # semantic roles: width of the embedding that marks the predicate
     finder_channels: int = 100  # semantic roles: channels of each size in the predicate finder
 

@@ -46,6 +46,8 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     ranges = (
         ("data.oversampling", recipe.data.oversampling, recipe.data.oversampling >= 0, "at least 0"),
         ("data.dev_fraction", recipe.data.dev_fraction, 0.0 < recipe.data.dev_fraction < 1.0, "between 0 and 1"),
+        ("data.length_percentile", recipe.data.length_percentile, 0.0 < recipe.data.length_percentile <= 100.0,
+         "above 0 and at most 100"),
         ("model.dropout", model.dropout, 0.0 <= model.dropout < 1.0, "at least 0 and below 1"),
         ("model.hidden", model.hidden, model.hidden > 0, "above 0"),
         ("vectors.dim", recipe.vectors.dim, recipe.vectors.dim > 0, "above 0"),
