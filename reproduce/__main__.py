@@ -30,7 +30,7 @@ def main() -> None:
 
 @app.command("table")
 def table(
-    name: Annotated[str, typer.Argument(help="classification, nli, srl or translation.")],
+    name: Annotated[str, typer.Argument(help="classification, nli, srl, translation, or repairs.")],
     data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
     vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder by default.")] = None,
     pretrained: Annotated[
@@ -80,6 +80,9 @@ def table(
                 )
         recorded = read_records(folder)
         found = definition.check(recorded)
+        if definition.dev_only and recorded:
+            typer.echo(markdown(definition.dev_rows(recorded)))
+            return
         if recorded and not found:
             typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")
             return

@@ -122,6 +122,8 @@ def cell_runs(table: Table, dataset: DataSet, model: Model, count: int, paths: P
                 scores[place].append(known[name]["dev_score"])
     if any(len(found) < min(dataset.screenings, dataset.runs) for found in scores):
         return screenings
+    if table.dev_only:
+        return screenings
     means = [sum(found) / len(found) for found in scores]
     order = sorted(range(len(means)), key=lambda place: -means[place])[: table.search.finalists]
     finalists = tuple(table.search.candidates[place] for place in sorted(order))
@@ -152,7 +154,8 @@ class TrainedRun(Run):
 
     def recipe_of(self, candidate: Mapping[str, Any]) -> Recipe:
         """The recipe of a candidate."""
-        settings = [f"{key}={value}" for key, value in {**self.kind.options, **candidate}.items()]
+        own = self.kind.overrides.get(self.data.name, {})
+        settings = [f"{key}={value}" for key, value in {**self.kind.options, **own, **candidate}.items()]
         recipe, vectors = self.kind.recipe or self.data.recipe, None
         if self.kind.pretrained:
             settings.append(f'pretrained.model="{self._pretrained.resolve()}"')

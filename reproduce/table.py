@@ -122,6 +122,12 @@ class Search:
     finalists: int = 2
 
 
+SEARCH = Search(
+    tuple({"training.learning_rate": rate, "model.dropout": dropout} for rate in (5e-4, 2e-3) for dropout in (0.2, 0.4))
+)
+"""The search of the protocol."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A model of a table: an encoder with its options, or a simple baseline.
@@ -131,6 +137,7 @@ class Model:
         about: one line for the page.
         encoder: name of the encoder; empty for a baseline of `mtsa.baselines`.
         options: settings beyond those of the recipe, such as {"encoder.head_dim": 300}.
+        overrides: further settings for single data sets, by their names.
         paper: what the paper calls it.
         pretrained: name of the pretrained model it needs.
         recipe: its recipe, where that is not the data set's.
@@ -142,6 +149,7 @@ class Model:
     about: str
     encoder: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     paper: str = ""
     pretrained: str = ""
     recipe: str = ""
@@ -215,6 +223,7 @@ class Table:
         notes: how it was measured, and where it deviates from the paper.
         scores_train: whether the training part is scored as well.
         search: the search that every model gets, if there is one.
+        dev_only: whether the candidates are screened on dev and nothing else is run.
     """
 
     name: str
@@ -225,6 +234,7 @@ class Table:
     notes: str
     scores_train: bool = False
     search: Search | None = None
+    dev_only: bool = False
 
     def runs(
         self,
@@ -318,6 +328,18 @@ class Table:
         own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
         return [value for record in own if (value := column.value(record)) is not None]
 
+    def dev_rows(self, records: Sequence[Record]) -> list[list[str]]:
+        """Header and rows of the screening runs: the best dev score in percent, and the score after each evaluation."""
+        lines = [["data set", "model", "", "best on dev", "dev after each evaluation"]]
+        for dataset in self.datasets.values():
+            for model in self.models.values():
+                for record in records:
+                    if (record["dataset"], record["model"]) == (dataset.name, model.name) and is_screening(record):
+                        curve = ", ".join(f"{100 * entry['score']:.1f}" for entry in record["dev_curve"])
+                        about = self.models[model.name].about
+                        lines.append([dataset.title, model.name, about, f"{100 * record['dev_score']:.1f}", curve])
+        return lines
+
     def shown(self, records: Sequence[Record]) -> list[View]:
         """The views that have something to show: data sets with records, and values where they are optional."""
         there = {record["dataset"] for record in records}
@@ -336,6 +358,8 @@ class Table:
         from .comparison import comparison_lines
 
         parts = [f"## {self.title}\n", circumstances_of(self.name, records), ""]
+        if self.dev_only:
+            return "\n".join([*parts, markdown(self.dev_rows(records)), "", self.notes])
         for view in self.shown(records):
             parts += [f"### {view.title}\n", markdown(self.rows(view, records)), ""]
             parts += [*comparison_lines(self, view, records), ""]

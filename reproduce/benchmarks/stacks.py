@@ -5,7 +5,7 @@ Every row of the task's table is timed beside the one with multi-head attention,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,10 +46,7 @@ PRESETS: dict[str, Setting] = {
     "translation": Setting(("multi30k.cpu", "wmt.setup1.paper"), 1024),
     "srl": Setting(("srl.cpu", "srl.paper"), 2048),
 }
-_MODELS: dict[str, dict[str, Model]] = {
-    task: {name: model for name, model in TABLES[task].models.items() if "encoder.layers" not in model.options}
-    for task in ("translation", "srl")  # models as deep as the recipe says
-}
+_MODELS: dict[str, Mapping[str, Model]] = {task: TABLES[task].models for task in ("translation", "srl")}
 
 
 class Translating(nn.Module):

@@ -4,9 +4,10 @@ from reproduce.table import Table, by_name
 
 from .classification import CLASSIFICATION
 from .nli import NLI
+from .repairs import REPAIRS
 from .srl import SRL
 from .translation import TRANSLATION
 
-TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION])
+TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION, REPAIRS])
 
-__all__ = ["CLASSIFICATION", "NLI", "SRL", "TABLES", "TRANSLATION"]
+__all__ = ["CLASSIFICATION", "NLI", "REPAIRS", "SRL", "TABLES", "TRANSLATION"]

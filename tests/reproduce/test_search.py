@@ -166,3 +166,23 @@ def test_the_command_with_records_of_screening_only(tmp_path, seeds, monkeypatch
     done = CliRunner().invoke(app, ["table", "t", "--show", "--records", str(tmp_path)])
     assert done.exit_code == 0
     assert "1 records of screening" in done.output
+
+
+def test_a_table_of_dev_scores_screens_and_runs_nothing_else(paths, tmp_path):
+    table = dataclasses.replace(table_of("trec"), search=Search(({},)), dev_only=True)
+    assert execute(table, paths, tmp_path) == [["screen-1-seed-0"]]
+    records = read_records(tmp_path)
+    ours = next(record for record in records if record["model"] == "mtsa")
+    assert ours["test"] == {}
+    header, *rows = table.dev_rows(records)
+    assert [row[:2] for row in rows] == [["TREC", "mtsa"]]
+    assert dict(zip(header, rows[0], strict=True))["best on dev"] == f"{100 * ours['dev_score']:.1f}"
+    assert rows[0][-1].count(",") == len(ours["dev_curve"]) - 1
+
+
+def test_settings_of_single_data_sets_override_those_of_the_model(paths):
+    table = table_of("trec")
+    model = dataclasses.replace(table.models["mtsa"], overrides={"trec": {"model.hidden": 9}, "cr": {"model.hidden": 10}})
+    for name, hidden in (("trec", 9), ("cr", 10)):
+        run = dataclasses.replace(table_of(name), models={"mtsa": model}).runs(paths)[0]
+        assert run.recipe.model.hidden == hidden

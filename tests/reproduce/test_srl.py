@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from mtsa.corpora import corpus_files
 from mtsa.data.srl_formats import read_roles, role_lines
 
+PLAIN = replace(SRL, search=None)  # the search has tests of its own
+
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
@@ -34,7 +36,7 @@ def paths(tmp_path_factory):
 @pytest.fixture(scope="module")
 def records(paths, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
-    chosen = SRL.runs(paths, [], ["mtsa"])
+    chosen = PLAIN.runs(paths, [], ["mtsa"], 1)
     assert [str(run.path) for run in chosen] == ["ewt/mtsa/seed-0.json"]
     execute_all(chosen, folder, minutes=None)
     return folder
@@ -42,10 +44,9 @@ def records(paths, tmp_path_factory):
 
 def test_models_have_the_same_recipe_but_for_the_encoder(paths):
     recipes = {run.model: run.recipe for run in SRL.runs(paths, ["ewt"])}
-    assert list(recipes) == ["bilstm", "multi_cnn", "multihead", "mtsa", "mtsa-deep"]
+    assert list(recipes) == ["bilstm", "multi_cnn", "multihead", "multihead-masks", "mtsa"]
     assert len({(str(recipe.training), str(recipe.model), str(recipe.data)) for recipe in recipes.values()}) == 1
-    assert {recipe.encoder["layers"] for name, recipe in recipes.items() if name != "mtsa-deep"} == {4}
-    assert recipes["mtsa-deep"].encoder["layers"] == 8
+    assert {recipe.encoder["layers"] for recipe in recipes.values()} == {4}
 
 
 def test_a_record_has_dev_and_test_metrics_with_counts_of_every_predicate(records):
@@ -67,7 +68,7 @@ def test_the_view(records):
     assert set(SRL.models) <= set(lines)
     assert lines["bilstm"]["test F1"] == "not run"
     assert lines["*paper: MTSA*"]["test F1"] == "84.8"
-    assert lines["mtsa"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f}"
+    assert lines["mtsa"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f} [1 of 2]"
 
 
 def test_the_command(records, paths):
@@ -84,7 +85,7 @@ def test_conll_2005_has_a_second_test_file(tmp_path):
         for path in (corpus_files("corpus:roles")[part], corpus_files("corpus:roles")[part].with_suffix(".words")):
             (tmp_path / f"conll05.{name}{path.suffix}").write_text(path.read_text())
     (tmp_path / "vectors.txt").write_text("the 0.1 0.2 -0.3\n")
-    (run,) = SRL.runs(Paths(tmp_path, tmp_path / "vectors.txt"), [], ["multi_cnn"])
+    (run,) = PLAIN.runs(Paths(tmp_path, tmp_path / "vectors.txt"), [], ["multi_cnn"])
     files = {f"conll05.{name}.{ending}" for name in names for ending in ("props", "words")}
     assert set(run.files) == {*files, "vectors.txt"}
     assert run.settings["data"]["tests"] == ["conll05.brown.props"]
