@@ -80,8 +80,8 @@ def table(
                 )
         recorded = read_records(folder)
         found = definition.check(recorded)
-        if definition.dev_only and recorded:
-            typer.echo(markdown(definition.dev_rows(recorded)))
+        if definition.dev_only and found:
+            typer.echo(markdown(definition.dev_rows(found)))
             return
         if recorded and not found:
             typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")

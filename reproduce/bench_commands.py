@@ -157,3 +157,29 @@ def bench_cost(
         record = recorded(out / "bench-cost.json", lambda: cost.run(setting, tick))
     for line in (*cost.lines(record), *cost.paper_lines()):
         typer.echo(line)
+
+
+@bench.command("paper")
+def bench_paper(
+    data: Annotated[Path, typer.Option(help="Folder with the data sets; samples in the official layouts are made from it.")],
+    recipes: Annotated[
+        str | None, typer.Option(help="Recipes, separated by commas; all that end in .paper by default.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=3, help="Steps of each recipe.")] = 50,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Train each of the paper's settings for a few steps; time and memory of the whole training, extrapolated."""
+    from mtsa.bench.layer import aligned
+    from mtsa.messages import nearest
+
+    from .benchmarks import paper_recipes
+
+    known = paper_recipes.paper_recipes()
+    names = [name.strip() for name in recipes.split(",")] if recipes else known
+    for name in names:
+        if name not in known:
+            fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
+    with step_counter(len(names)) as tick:
+        record = recorded(out / "bench-paper.json", lambda: paper_recipes.run(data, names, steps, tick))
+    header, *rows = paper_recipes.table(record)
+    typer.echo(aligned(header, rows))

@@ -286,7 +286,7 @@ class Table:
         return found
 
     def check(self, records: Sequence[Record]) -> list[Record]:
-        """The records without those of screening, if they fit into this table.
+        """The records without those of screening (all, in a table of dev scores), if they fit into this table.
 
         Raises:
             InputError: a record outside the plan, or records of one cell that differ in settings or files.
@@ -299,6 +299,8 @@ class Table:
             if record["table"] != self.name or record["model"] not in self.models or record["run"] not in names:
                 place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
                 raise InputError(f"{place} does not belong to table {self.name}; delete it")
+        if self.dev_only:
+            return list(records)
         final = [record for record in records if not is_screening(record)]
         check_alike(final)
         return final

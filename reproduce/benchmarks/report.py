@@ -12,8 +12,9 @@ from mtsa.bench.layer import aligned, stops, table
 from mtsa.errors import InputError
 from mtsa.inference import export_parity as parity
 from mtsa.messages import one_line
+from reproduce.markdown import markdown
 
-from . import cost, serving, stacks, tagging
+from . import cost, paper_recipes, serving, stacks, tagging
 from . import nli as pairs
 
 _TITLES = {
@@ -47,6 +48,7 @@ def sections(records: Path) -> list[str]:
         "translation": _stack_section,
         "srl": _stack_section,
         "sentences": _sentence_section,
+        "paper-recipes": _paper_section,
     }
     found = []
     for path in sorted(records.glob("*/bench-*.json")):
@@ -64,6 +66,21 @@ def sections(records: Path) -> list[str]:
 def _circumstances(record: dict[str, Any], path: Path) -> str:
     versions, machine = record["versions"], record["machine"]
     return f"`{path}`: {record['time']}, torch {versions['torch']}, {machine['threads']} threads, {machine['processor']}."
+
+
+_PAPER_TEXT = """\
+Each recipe was trained for {steps} steps on a sample in the official layout (`python -m reproduce bench paper`). Time is the
+median of a step multiplied by the number of steps, without evaluations. Memory is the peak of the process above what it had
+before training; the word vectors of GloVe, up to 0.5 GB, are not part of it. Operations are counted; divided by what a GPU
+achieves on such layers, they give an estimate of its time.
+"""
+
+
+def _paper_section(record: dict[str, Any], path: Path) -> str:
+    """What the trainings with the paper's settings would take."""
+    text = _PAPER_TEXT.format(steps=record["rows"][0]["measured_steps"] + 1)
+    parts = ["## Trainings with the paper's settings\n", _circumstances(record, path), text]
+    return "\n".join([*parts, markdown(paper_recipes.table(record)), ""])
 
 
 def _batch_section(record: dict[str, Any], path: Path) -> str:
