@@ -112,3 +112,21 @@ def test_the_time_of_all_sessions_counts(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("mtsa.training.checkpoints.verify", lambda folder: None)  # which would see it
     outcome, _, record = run(plain(recipe), tmp_path / "run")
     assert 1000 < outcome.seconds == record["seconds"] < 1100
+
+
+def test_a_falling_learning_rate_reaches_zero_at_the_end_of_both_trainings(recipe, tmp_path, monkeypatch):
+    """The weights of the last step are kept, so that the rate must not be high there, whichever step was the best."""
+    rates, step = {}, TrainingLoop._step
+
+    def noted(self, batches):
+        loss = step(self, batches)
+        rates.setdefault(len(self.train_part), []).append(self.optimizer.param_groups[0]["lr"])
+        return loss
+
+    monkeypatch.setattr(TrainingLoop, "_step", noted)
+    falling = dataclasses.replace(recipe.training, schedule="linear", eval_steps=9)
+    _, _, record = run(dataclasses.replace(recipe, training=falling), tmp_path / "run")
+    assert [len(rates[144]), len(rates[160])] == [36, record["refit_steps"]]
+    for course in rates.values():
+        assert course == sorted(course, reverse=True)
+        assert course[-1] == pytest.approx(falling.learning_rate / len(course))  # the next one would be 0

@@ -153,7 +153,6 @@ def _loop(
     model: PreTrainedModel,
     folder: Path,
     tensorboard: Path | None = None,
-    stop_step: int | None = None,
 ) -> TrainingLoop:
     return TrainingLoop(
         model,
@@ -164,7 +163,6 @@ def _loop(
         known=prepared.inputs.known,
         folder=folder,
         tensorboard=tensorboard,
-        stop_step=stop_step,
     )
 
 
@@ -213,12 +211,10 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     assert isinstance(split.train, list)
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
     batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (first.prepared, prepared)]
-    ratio = batches[1] / batches[0]
-    steps = max(1, round(first.best * ratio))
-    whole = max(steps, round(first.loop.max_steps * ratio))  # the learning rate follows the schedule of the first training
-    training = dataclasses.replace(recipe.training, max_steps=whole, patience=0)
+    steps = max(1, round(first.best * batches[1] / batches[0]))
+    training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)  # a falling learning rate falls to 0 here too
     folder.mkdir(parents=True, exist_ok=True)
-    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder, stop_step=steps)
+    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
     if is_main_process():
         _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
     last = checkpoints.list_checkpoints(folder)
