@@ -32,9 +32,10 @@ from mtsa.training.run_directory import MANIFEST, open_run
 from mtsa.training.split import Split, repeated
 
 from .comparison import pack_items
+from .dataset import DataSet
 from .paths import Paths
 from .records import complete
-from .table import DataSet, Model, Record, Table, screening_name
+from .table import Model, Record, Table, screening_name
 
 _PARTS = ("train", "dev", "test", "tests", "train_target", "dev_target", "test_target", "tests_target")
 _FILES = (*(("data", part) for part in _PARTS), ("vectors", "file"), ("pretrained", "model"))

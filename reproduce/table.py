@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mtsa.errors import InputError
 from mtsa.messages import nearest
-from mtsa.training.cross_validation import make_folds
-from mtsa.training.recipe import Recipe
-from mtsa.training.split import Split, check_there, read_split
+from mtsa.training.split import check_there
 
+from .dataset import DataSet
 from .markdown import markdown
 from .paths import Paths
 from .records import check_alike, circumstances_of
@@ -23,84 +21,6 @@ if TYPE_CHECKING:
     from .runs import Run
 
 Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class DataSet:
-    """A data set and how it is measured: over folds, or with several seeds on its own test part.
-
-    Args:
-        name: used on the command line and in the path of a record.
-        title: shown in tables.
-        recipe: the recipe of its runs.
-        data: keys of the recipe's [data] section with names of files in the data folder.
-        folds: number of folds; 0 where there is a test part.
-        seeds: number of seeds, where there are no folds.
-        screenings: runs on which candidates of a search are screened.
-        folder: folder, below the data folder, where the files may be instead.
-        fetch: name of the data set in `mtsa data get`, if it can be fetched.
-    """
-
-    name: str
-    title: str
-    recipe: str
-    data: Mapping[str, str | tuple[str, ...]]
-    folds: int = 0
-    seeds: int = 1
-    screenings: int = 1
-    folder: str = ""
-    fetch: str = ""
-
-    @property
-    def runs(self) -> int:
-        """How many runs make one cell of the table."""
-        return self.folds or self.seeds
-
-    def run_name(self, number: int) -> str:
-        """The name of a run, counted from 0."""
-        return f"fold-{number + 1:02d}" if self.folds else f"seed-{number}"
-
-    def path(self, paths: Paths, name: str) -> Path:
-        """A file of the data folder, as an absolute path."""
-        inner = paths.data / self.folder / name
-        return (inner if inner.exists() else paths.data / name).resolve()
-
-    def data_settings(self, paths: Paths) -> dict[str, Any]:
-        """The [data] section of a run."""
-        settings: dict[str, Any] = {}
-        for key, value in self.data.items():
-            if key == "format":
-                settings[key] = value
-            elif isinstance(value, str):
-                settings[key] = str(self.path(paths, value))
-            else:
-                settings[key] = [str(self.path(paths, name)) for name in value]
-        return settings
-
-    def files(self, paths: Paths) -> dict[str, Path]:
-        """The files it consists of, by name; those of role labelling have their words in a second file."""
-        named = [value for key, value in self.data.items() if key != "format"]
-        names = [name for value in named for name in ((value,) if isinstance(value, str) else value)]
-        found = {name: self.path(paths, name) for name in names}
-        words = [path.with_suffix(".words") for path in found.values() if path.suffix == ".props"]
-        return {**found, **{path.name: path for path in words}}
-
-    def is_present(self, paths: Paths) -> bool:
-        """Whether all its files exist."""
-        return all(path.exists() for path in self.files(paths).values())
-
-    def split(self, recipe: Recipe, paths: Paths, number: int) -> Split:
-        """The examples of a run, the same for every model: folds are those of seed 0, dev parts are cut by the run's seed.
-
-        Args:
-            recipe: the recipe of the run; its seed is `number`.
-            paths: where the files are.
-            number: which fold or seed.
-        """
-        if self.folds:
-            first = replace(recipe, training=replace(recipe.training, seed=0))
-            return make_folds(first, self.folds)[number]
-        return read_split(recipe)
 
 
 @dataclass(frozen=True, eq=False)

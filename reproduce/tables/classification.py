@@ -1,6 +1,7 @@
 """Sentence classification (the paper's Table 5)."""
 
-from reproduce.table import SEARCH, Column, DataSet, Model, Table, View, by_name
+from reproduce.dataset import DataSet
+from reproduce.table import SEARCH, Column, Model, Table, View, by_name
 
 _SST = {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
 DATASETS = by_name(

@@ -11,8 +11,9 @@ from mtsa.data import readers
 from mtsa.data.examples import Example, Layout
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import Split, check_there, split_off
+from reproduce.dataset import DataSet
 from reproduce.paths import Paths
-from reproduce.table import SEARCH, Column, DataSet, Model, Table, View, by_name
+from reproduce.table import SEARCH, Column, Model, Table, View, by_name
 
 
 @dataclass(frozen=True, eq=False)

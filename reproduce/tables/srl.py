@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from reproduce.table import SEARCH, Column, DataSet, Model, Table, View, by_name
+from reproduce.dataset import DataSet
+from reproduce.table import SEARCH, Column, Model, Table, View, by_name
 
 _EWT = {part: f"propbank_ewt.{part}.conll.gz" for part in ("train", "dev", "test")}
 _CONLL = {"train": "conll05.train.props", "dev": "conll05.devel.props", "test": "conll05.test.wsj.props"}

@@ -1,6 +1,7 @@
 """Translation (the paper's Table 6)."""
 
-from reproduce.table import Column, DataSet, Model, Table, View, by_name
+from reproduce.dataset import DataSet
+from reproduce.table import Column, Model, Table, View, by_name
 
 
 def _bitext(name: str, title: str, recipe: str, train: str, dev: str, test: str, *further: str) -> DataSet:

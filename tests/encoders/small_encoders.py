@@ -20,7 +20,7 @@ SMALL = {
     "mtsa_no_masks": {"head_dim": 5},
     "mtsa_no_token2token": {"head_dim": 5},
     "mtsa_no_source2token": {"head_dim": 5},
-    "transformer_block": {"heads": 7, "hidden": 17},
+    "transformer_block": {"heads": 1, "hidden": 17},
     "mtsa_none": {"width": 11},
 }
 WIDTH = 7

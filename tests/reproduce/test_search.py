@@ -5,11 +5,12 @@ import json
 
 import pytest
 from reproduce.__main__ import app
+from reproduce.dataset import DataSet
 from reproduce.paths import Paths
 from reproduce.records import read_records
 from reproduce.runner import estimate, execute_all
 from reproduce.runs import ScreeningRun, dev_score, screen_recipe
-from reproduce.table import Column, DataSet, Model, Search, Table, View
+from reproduce.table import Column, Model, Search, Table, View
 from reproduce.tables import TABLES
 from typer.testing import CliRunner
 

@@ -5,8 +5,9 @@ import json
 
 import pytest
 from reproduce.__main__ import app
+from reproduce.dataset import DataSet
 from reproduce.paths import Paths
-from reproduce.table import Column, DataSet, Model, Table, View
+from reproduce.table import Column, Model, Table, View
 from reproduce.tables import TABLES
 from typer.testing import CliRunner
 
