@@ -24,6 +24,8 @@ ELSEWHERE = {
     "python -m reproduce table nli": "as above",
     "python -m reproduce table srl": "as above",
     "python -m reproduce table translation": "as above",
+    "python -m reproduce table repairs": "as above",
+    "python -m reproduce bench paper": "needs data sets; tests/reproduce",
     "python -m reproduce figure": "needs records of table nli; tests/reproduce",
     "python -m reproduce bench nli": "needs SNLI; tests/reproduce",
     "python -m reproduce bench translation": "takes minutes; tests/bench",
