@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,84 +19,50 @@ DATASETS = by_name(
 )
 
 
-def _only(*datasets: str) -> dict[str, int]:
-    return {name: 0 for name in DATASETS if name not in datasets}
+_SNLI, _ROLES, _TEXTS = ("snli-subset",), ("ewt",), ("cr", "trec")
 
 
-def _pairs(name: str, about: str, encoder: str, **options: Any) -> Model:
-    return Model(
-        name, about, encoder, {key.replace("__", "."): value for key, value in options.items()}, runs=_only("snli-subset")
-    )
-
-
-def _texts(name: str, about: str, options: Mapping[str, Any]) -> Model:
-    return Model(name, about, "multihead", options, runs=_only("cr", "trec"))
-
-
-def _roles(name: str, about: str, encoder: str, options: Mapping[str, Any]) -> Model:
-    return Model(name, about, encoder, options, runs=_only("ewt"))
+def _on(datasets: tuple[str, ...], name: str, about: str, encoder: str, **options: Any) -> Model:
+    """A model that is run on some data sets only; options are settings with __ in place of the dot."""
+    settings = {key.replace("__", "."): value for key, value in options.items()}
+    return Model(name, about, encoder, settings, runs={other: 0 for other in DATASETS if other not in datasets})
 
 
 _AUTHORS = {
-    "encoder.scale": 0.0,
-    "encoder.input_bias": "true",
-    "encoder.scales": ["identity", "identity"],
-    "encoder.source_layers": 1,
-    "model.tag_dropout": "false",
+    "encoder__scale": 0.0,
+    "encoder__input_bias": "true",
+    "encoder__scales": ["identity", "identity"],
+    "encoder__source_layers": 1,
+    "model__tag_dropout": "false",
 }
 _MASKS = '"forward(self)*4, backward(self)*4"'
-_SMALL_POSITIONS = {"encoder.position_scale": 0.1}
+_SMALL = {"encoder__position_scale": 0.1}
+_FUSION = {"encoder__fusion": "true"}
+_ENCODERS = {"bilstm": "bilstm", "bigru": "bigru", "multi_cnn": "multi_cnn", "hrchy_cnn": "hierarchical_cnn"}
+_MULTIHEAD, _STACK = "stacked_multihead", "stacked_mtsa"
 MODELS = by_name(
     [
-        _pairs("none", "no context, for comparison", "mtsa_none"),
-        _pairs("mtsa", "for comparison", "mtsa"),
-        *(
-            model
-            for name, encoder in (
-                ("bilstm", "bilstm"),
-                ("bigru", "bigru"),
-                ("multi_cnn", "multi_cnn"),
-                ("hrchy_cnn", "hierarchical_cnn"),
-            )
-            for model in (
-                _pairs(name, "as in the paper", encoder),
-                _pairs(f"{name}-fusion", "with the fusion gate of MTSA", encoder, encoder__fusion="true"),
-            )
+        _on(_SNLI, "none", "no context, for comparison", "mtsa_none"),
+        _on(_SNLI, "mtsa", "for comparison", "mtsa"),
+        *(_on(_SNLI, name, "as in the paper", encoder) for name, encoder in _ENCODERS.items()),
+        *(_on(_SNLI, f"{name}-fusion", "with the fusion gate of MTSA", it, **_FUSION) for name, it in _ENCODERS.items()),
+        _on(_SNLI, "multihead", "sinusoids as they are", "multihead"),
+        _on(_SNLI, "multihead-0.1", "sinusoids multiplied by 0.1", "multihead", **_SMALL),
+        _on(_SNLI, "multihead-fusion", "sinusoids multiplied by 0.1, fusion gate", "multihead", **_SMALL, **_FUSION),
+        _on(_TEXTS, "texts-multihead", "sinusoids as they are", "multihead"),
+        _on(_TEXTS, "texts-multihead-0.1", "sinusoids multiplied by 0.1", "multihead", **_SMALL),
+        _on(_TEXTS, "texts-mtsa", "falling learning rate", "mtsa"),
+        _on(_TEXTS, "texts-mtsa-constant", "constant learning rate", "mtsa", training__schedule="constant"),
+        _on(_ROLES, "roles-multihead", "timing signal, input not scaled", _MULTIHEAD, encoder__scale=1.0),
+        _on(
+            _ROLES, "roles-multihead-scaled", "timing signal, authors' scale and bias", _MULTIHEAD, encoder__input_bias="true"
         ),
-        _pairs("multihead", "sinusoids as they are", "multihead"),
-        _pairs("multihead-0.1", "sinusoids multiplied by 0.1", "multihead", encoder__position_scale=0.1),
-        _pairs(
-            "multihead-fusion",
-            "sinusoids multiplied by 0.1, fusion gate",
-            "multihead",
-            encoder__position_scale=0.1,
-            encoder__fusion="true",
-        ),
-        _texts("multihead-texts", "sinusoids as they are", {}),
-        _texts("multihead-texts-0.1", "sinusoids multiplied by 0.1", _SMALL_POSITIONS),
-        _texts(
-            "constant-rate",
-            "sinusoids multiplied by 0.1, constant learning rate",
-            {**_SMALL_POSITIONS, "training.schedule": "constant"},
-        ),
-        _roles("roles-multihead", "timing signal, input not scaled", "stacked_multihead", {"encoder.scale": 1.0}),
-        _roles(
-            "roles-multihead-scaled",
-            "timing signal, scale and bias of the authors",
-            "stacked_multihead",
-            {"encoder.input_bias": "true"},
-        ),
-        _roles(
-            "roles-multihead-masks",
-            "masks in place of the timing signal",
-            "stacked_multihead",
-            {"encoder.scale": 1.0, "encoder.masks": _MASKS},
-        ),
-        _roles("roles-mtsa", "as before", "stacked_mtsa", {}),
-        _roles("roles-mtsa-tags", "no dropout before the tag layer", "stacked_mtsa", {"model.tag_dropout": "false"}),
-        _roles("roles-mtsa-authors", "scale, bias, scores and tag layer of the authors", "stacked_mtsa", _AUTHORS),
-        _roles("roles-mtsa-fast", "learning rate 2e-3", "stacked_mtsa", {"training.learning_rate": 2e-3}),
-        _roles("roles-bilstm", "for comparison", "stacked_bilstm", {}),
+        _on(_ROLES, "roles-multihead-masks", "masks, no timing signal", _MULTIHEAD, encoder__scale=1.0, encoder__masks=_MASKS),
+        _on(_ROLES, "roles-mtsa", "as in version 0.2", _STACK),
+        _on(_ROLES, "roles-mtsa-tags", "no dropout before the tag layer", _STACK, model__tag_dropout="false"),
+        _on(_ROLES, "roles-mtsa-authors", "scale, bias, scores and tag layer of the authors", _STACK, **_AUTHORS),
+        _on(_ROLES, "roles-mtsa-fast", "learning rate 2e-3", _STACK, training__learning_rate=2e-3),
+        _on(_ROLES, "roles-bilstm", "for comparison", "stacked_bilstm"),
     ]
 )
 NOTES = """\
