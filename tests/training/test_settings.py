@@ -45,6 +45,7 @@ TRAINED: dict[str, tuple[dict, object]] = {
     "training.max_grad_norm": ({"training.epsilon": 1.0}, 0.01),  # Adam divides most of the norm away
     "training.batch_size": ({}, 10),
     "training.batch_tokens": ({}, 60),
+    "training.length_pool": ({}, 1),
     "training.max_steps": ({}, 5),
     "training.epochs": ({}, 3),
     "training.eval_steps": ({}, 3),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-_POOL = 50  # batches that are sorted by length together; a larger pool means less padding and less shuffling
+POOL = 50  # batches that are composed by length together, by default
 MIN_BATCH_SIZE = 8  # a smaller last batch is merged with the previous one, so that up to 8 processes get a share of each
 
 
 def shuffled_batches(
-    lengths: Sequence[int], size: int, *, tokens: int = 0, least: int = 1, seed: int, epoch: int
+    lengths: Sequence[int], size: int, *, tokens: int = 0, least: int = 1, seed: int, epoch: int, pool: int = POOL
 ) -> list[list[int]]:
     """The batches of one epoch: every example once, in batches of similar length, in random order.
 
@@ -23,39 +23,40 @@ def shuffled_batches(
         least: with `tokens`, minimum number of examples per batch, so that each process gets a share.
         seed: seed of the order.
         epoch: number of the epoch; each has a different order.
+        pool: batches that are composed by length together; more means less padding and less shuffling.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     if not tokens:
         order = torch.randperm(len(lengths), generator=generator).tolist()
-        batches = _by_size(order, lengths, size)
+        batches = _by_size(order, lengths, size, pool)
     else:
         order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
-        batches = _by_tokens(order, lengths, tokens, least)
+        batches = _by_tokens(order, lengths, tokens, least, pool)
         if epoch:
             other = torch.Generator().manual_seed((seed * 1_000_003 + epoch + 500_009) % 2**63)
             order = torch.randperm(len(lengths), generator=other).tolist()
-            batches = _with_count(_by_tokens(order, lengths, tokens, least), lengths, len(batches), least) or batches
+            batches = _with_count(_by_tokens(order, lengths, tokens, least, pool), lengths, len(batches), least) or batches
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def _by_size(order: list[int], lengths: Sequence[int], size: int) -> list[list[int]]:
+def _by_size(order: list[int], lengths: Sequence[int], size: int, pool: int) -> list[list[int]]:
     """Batches of `size` examples, sorted by length within pools of the order."""
     batches: list[list[int]] = []
-    for start in range(0, len(order), _POOL * size):
-        pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
-        batches += [pool[at : at + size] for at in range(0, len(pool), size)]
+    for start in range(0, len(order), pool * size):
+        similar = sorted(order[start : start + pool * size], key=lengths.__getitem__)
+        batches += [similar[at : at + size] for at in range(0, len(similar), size)]
     if len(batches) > 1 and len(batches[-1]) < min(size, MIN_BATCH_SIZE):
         batches[-2:] = [batches[-2] + batches[-1]]
     return batches
 
 
-def _by_tokens(order: list[int], lengths: Sequence[int], tokens: int, least: int) -> list[list[int]]:
+def _by_tokens(order: list[int], lengths: Sequence[int], tokens: int, least: int, pool: int) -> list[list[int]]:
     """Batches of at most `tokens` tokens, sorted by length within pools of the order."""
     size = max(1, round(tokens * len(lengths) / max(1, sum(lengths))))  # on average
     batches: list[list[int]] = []
-    for start in range(0, len(order), _POOL * size):
-        pool = sorted(order[start : start + _POOL * size], key=lengths.__getitem__)
-        batches += _fill_batches(pool, lengths, tokens, least)
+    for start in range(0, len(order), pool * size):
+        similar = sorted(order[start : start + pool * size], key=lengths.__getitem__)
+        batches += _fill_batches(similar, lengths, tokens, least)
     if len(batches) > 1 and len(batches[-1]) < least:
         batches[-2:] = [batches[-2] + batches[-1]]
     return batches

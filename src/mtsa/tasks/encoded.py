@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mtsa.data.batching import shuffled_batches
+from mtsa.data.batching import POOL, shuffled_batches
 from mtsa.errors import InputError
 from mtsa.metrics.protocol import PartScore
 
@@ -28,13 +28,13 @@ class EncodedData(ABC):
         """Tokens of each example."""
         return [len(row) for row in self.rows]
 
-    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
+    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int, pool: int = POOL) -> Iterator[list[int]]:
         """The batches of one epoch, as lists of example indices; see `shuffled_batches`."""
-        yield from shuffled_batches(self.lengths, size, tokens=tokens, least=least, seed=seed, epoch=epoch)
+        yield from shuffled_batches(self.lengths, size, tokens=tokens, least=least, seed=seed, epoch=epoch, pool=pool)
 
-    def count(self, size: int, *, tokens: int, least: int, seed: int) -> int:
+    def count(self, size: int, *, tokens: int, least: int, seed: int, pool: int = POOL) -> int:
         """How many batches an epoch has; every epoch has the same number."""
-        return sum(1 for _ in self.batches(size, tokens=tokens, least=least, seed=seed, epoch=0))
+        return sum(1 for _ in self.batches(size, tokens=tokens, least=least, seed=seed, epoch=0, pool=pool))
 
     @property
     def sample(self) -> EncodedData:

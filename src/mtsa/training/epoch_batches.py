@@ -12,11 +12,18 @@ from .recipe import Training
 
 def batches_of(part: EncodedData, training: Training, *, epoch: int = 0) -> Iterator[list[int]]:
     """The batches of one epoch, as lists of example indices; they follow from (seed, epoch) alone."""
-    return part.batches(
-        training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed, epoch=epoch
-    )
+    return part.batches(training.batch_size, epoch=epoch, **_options(training))
 
 
 def count_batches(part: EncodedData, training: Training) -> int:
     """How many batches an epoch has; every epoch has the same number."""
-    return part.count(training.batch_size, tokens=training.batch_tokens, least=MIN_BATCH_SIZE, seed=training.seed)
+    return part.count(training.batch_size, **_options(training))
+
+
+def _options(training: Training) -> dict[str, int]:
+    return {
+        "tokens": training.batch_tokens,
+        "least": MIN_BATCH_SIZE,
+        "seed": training.seed,
+        "pool": training.length_pool,
+    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtsa.data.batching import POOL
 from mtsa.data.examples import Layout
 
 OPTIMIZERS = ("adadelta", "adam", "adamw")
@@ -139,6 +140,7 @@ class Training:
     max_grad_norm: float = 0.0  # gradients are clipped to this norm; 0: never
     batch_size: int = 64  # examples
     batch_tokens: int = 0  # tokens of a batch, padding included, instead of `batch_size`; 0: use `batch_size`
+    length_pool: int = POOL  # batches that are composed by length together; more means less padding and less shuffling
     max_steps: int = 0  # 0: as `epochs` says
     epochs: int = 30
     eval_steps: int = 0  # steps between evaluations; 0: one epoch

@@ -59,6 +59,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         ("training.beta2", training.beta2, 0.0 < training.beta2 < 1.0, "between 0 and 1"),
         ("training.lr_milestones", list(training.lr_milestones), all(step > 0 for step in training.lr_milestones), "above 0"),
         ("training.batch_size", training.batch_size, training.batch_size > 0, "above 0"),
+        ("training.length_pool", training.length_pool, training.length_pool > 0, "above 0"),
         ("training.learning_rate", training.learning_rate, training.learning_rate > 0, "above 0"),
         ("training.seed", training.seed, training.seed < 2**32, "below 4,294,967,296"),
         ("vectors.lr_multiplier", recipe.vectors.lr_multiplier, 0.0 <= recipe.vectors.lr_multiplier <= 1.0, "from 0 to 1"),

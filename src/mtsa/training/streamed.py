@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtsa.data.batching import shuffled_batches
+from mtsa.data.batching import POOL, shuffled_batches
 from mtsa.data.sharding import Shards, write_shards
 from mtsa.errors import InputError
 from mtsa.metrics.protocol import PartScore
@@ -58,11 +58,12 @@ class StreamedData(EncodedData):
             self._loaded[number] = self.encode(self.shards.read(number))[0]
         return self._loaded[number]
 
-    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int) -> Iterator[list[int]]:
+    def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int, pool: int = POOL) -> Iterator[list[int]]:
         generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
         for number in torch.randperm(len(self.sizes), generator=generator).tolist():
             start, shard_seed = self.starts[number], zlib.crc32(f"{seed} {number}".encode())
-            for batch in shuffled_batches(self.sizes[number], size, tokens=tokens, least=least, seed=shard_seed, epoch=epoch):
+            given = {"tokens": tokens, "least": least, "seed": shard_seed, "epoch": epoch, "pool": pool}
+            for batch in shuffled_batches(self.sizes[number], size, **given):
                 yield [start + place for place in batch]
 
     def collate(self, places: Sequence[int]) -> dict[str, Tensor]:
