@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base_network import BaseNetwork
+from .base_network import BaseNetwork, calibrated, check_temperature
 from .sentence_pooling import build_pooling
 
 
@@ -28,6 +28,7 @@ class SentenceNetwork(BaseNetwork):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
+        check_temperature(config.softmax_temperature)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
     def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> EncodedSentences:
@@ -40,11 +41,15 @@ class SentenceNetwork(BaseNetwork):
         return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
 
     def build_output(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
-        """The output in the form of `transformers`, from the logits [B, C] of a head."""
+        """The output in the form of `transformers`, from the logits [B, C] of a head.
+
+        Outside training, logits are divided by the temperature that calibrates their probabilities. The loss is always that
+        of the logits before.
+        """
         loss = None if labels is None else self._loss(raw, labels)
         if loss is not None and language is not None:
             loss = loss + self.config.language * language[0] / language[1].clamp(min=1)
-        logits = raw
+        logits = raw if self.training else calibrated(raw, self.config.softmax_temperature)
         if self.config.num_labels == 1:
             mean, deviation = self.config.target
             logits = raw * deviation + mean  # on the scale of the training data

@@ -56,6 +56,14 @@ class EncodedData(ABC):
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
         """The metrics of such predictions, for all examples or for some."""
 
+    def calibrate(self, model: Any) -> dict[str, float]:
+        """Fit the temperatures of a model's probabilities, which are 1 so far, to these examples.
+
+        Returns:
+            Values of the model's configuration, by name; empty where it has no probabilities.
+        """
+        return {}
+
     def padded_size(self, batch: Sequence[int]) -> int:
         """Tokens of a batch, padding included."""
         return len(batch) * max(1, *(len(self.rows[index]) for index in batch))
