@@ -32,6 +32,12 @@ def train(
     vectors: Annotated[str | None, typer.Option(help="Word vectors: GloVe text, .gz or .zip.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Context encoder (mtsa encoders).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    class_weights: Annotated[
+        str | None, typer.Option(help="Classifiers: balanced weights the loss by the inverse frequency of the class; or none.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Classifiers: dev metric that selects the best step, accuracy or macro_f1.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="section.key=value, over the recipe; repeatable.")
@@ -52,7 +58,15 @@ def train(
         fail("--folds and --repeats cannot be used together; choose one")
     with exit_on_error():
         made, dataset = plan_run(
-            recipe, task=task, data=data, vectors=vectors, encoder=encoder, seed=seed, settings=settings or []
+            recipe,
+            task=task,
+            data=data,
+            vectors=vectors,
+            encoder=encoder,
+            seed=seed,
+            class_weights=class_weights,
+            metric=metric,
+            settings=settings or [],
         )
         try:
             launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, dataset=dataset)

@@ -40,9 +40,15 @@ class PartScore:
         warnings.warn("figures is now called metrics; the old name works until version 0.4", DeprecationWarning, stacklevel=2)
         return self.metrics
 
-    def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss."""
+    def curve(self, select: str = "") -> dict[str, float]:
+        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss.
+
+        Args:
+            select: the metric that is the score; empty: the one that the task chooses.
+        """
         metrics = self.metrics.curve()
+        if select:
+            metrics = {**metrics, "score": metrics[select]}
         if self.loss is None:
             return metrics
         return {**metrics, "score": metrics["score"] - 1e-6 * min(self.loss, 100.0), "loss": self.loss}

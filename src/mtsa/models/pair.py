@@ -64,6 +64,7 @@ class PairClassifier(SentenceNetwork):
         pair_mask: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
+        sample_weight: Tensor | None = None,
         **unused: Any,
     ) -> Any:
         """Logits [B, C] of each pair, and the mean loss if labels are given.
@@ -76,6 +77,7 @@ class PairClassifier(SentenceNetwork):
             pair_mask: 1 for real tokens of the second sentences; None: every id except that of padding.
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
+            sample_weight: weight of the loss of each pair [B], for a weighted mean; classes only.
             unused: further outputs of a tokenizer, which are ignored.
 
         Raises:
@@ -96,7 +98,7 @@ class PairClassifier(SentenceNetwork):
         language = labels is not None and self.config.language > 0
         encoded = self._encode(*stack_padded(input_ids, keep, pair_ids, other), language)
         first, second = encoded.vectors.chunk(2)  # [B, D] each
-        return self.build_output(self.head(first, second), labels, encoded.language, return_dict)
+        return self.build_output(self.head(first, second), labels, encoded.language, return_dict, sample_weight)
 
     def _encode(self, ids: Tensor, keep: Tensor, language: bool) -> EncodedSentences:
         """Encode all sentences of a batch, in two groups by length to reduce padding."""

@@ -40,6 +40,11 @@ class EncodedData(ABC):
         """All of it, or a random part that fits into memory."""
         return self
 
+    @property
+    def class_counts(self) -> list[int]:
+        """How many examples each class has; empty where an example has no class."""
+        return []
+
     @abstractmethod
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
         """Some examples as a padded batch, under the names of the model's arguments."""

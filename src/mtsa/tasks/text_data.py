@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from mtsa.data.batching import make_batch
@@ -47,6 +48,10 @@ class TextData(EncodedData):
             return PartScore(score_numbers(labels.tolist(), logits[:, 0].tolist()))
         found = measure_calibration(logits, labels)
         return PartScore(score_classes(labels.tolist(), logits.argmax(-1).tolist(), self.names, found), found.log_loss)
+
+    @property
+    def class_counts(self) -> list[int]:
+        return torch.bincount(self.labels, minlength=len(self.names)).tolist() if self.names else []
 
     def calibrate(self, model: Any) -> dict[str, float]:
         return {"softmax_temperature": fit_temperature(self.predict(model), self.labels)} if self.names else {}

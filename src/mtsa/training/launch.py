@@ -40,6 +40,8 @@ def plan_run(
     vectors: str | None = None,
     encoder: str | None = None,
     seed: int | None = None,
+    class_weights: str | None = None,
+    metric: str | None = None,
     settings: list[str] | None = None,
     sized: bool = True,
     source: str = "the command line",
@@ -56,8 +58,8 @@ def plan_run(
     table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
     if vectors is not None:
         table["vectors"]["file"] = vectors
-    if seed is not None:
-        table["training"]["seed"] = seed
+    chosen = {"seed": seed, "class_weights": class_weights, "metric": metric}
+    table["training"] |= {key: value for key, value in chosen.items() if value is not None}
     rename_keys(table, source)
     if recipe is not None:
         base = load_recipe(recipe)

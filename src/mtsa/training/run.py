@@ -164,6 +164,7 @@ def _loop(
         prepared.parts["dev"],
         known=prepared.inputs.known,
         folder=folder,
+        class_weights=prepared.class_weights,
         tensorboard=tensorboard,
     )
 
