@@ -113,7 +113,7 @@ def test_two_processes_give_the_weights_of_one(trained, task, spread):
 
 @pytest.mark.parametrize("spread", ["ddp", "fsdp"])
 def test_two_processes_give_the_temperatures_of_one(trained, spread):
-    for task in ("pair", "tagging"):
+    for task in ("pair", "pair_stack"):
         found = [
             json.loads((trained / name / task / "config.json").read_text())["softmax_temperature"] for name in ("one", spread)
         ]
