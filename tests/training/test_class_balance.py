@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from mtsa.cli import app
 from mtsa.errors import InputError
+from mtsa.metrics.protocol import PartScore
+from mtsa.metrics.regression import score_numbers
 from mtsa.tasks.registry import get_task
 from mtsa.tasks.text_data import TextData
 from mtsa.training.class_balance import balanced_weights, rare_class_remarks
@@ -151,6 +153,15 @@ def test_the_metric_selects_the_best_step_and_stops_early(folder, tmp_path, monk
     assert f"dev {metric} " in notes[-1]
     for entry in loop.state.curve:
         assert entry["score"] == pytest.approx(entry[metric], abs=1e-5)
+
+
+def test_metrics_of_a_task_that_derives_from_classification_have_a_score_of_their_own():
+    """Such as the one in docs/extending.md: its metrics need no accuracy."""
+    score = PartScore(score_numbers([1.0, 2.0], [1.0, 3.0]))
+    assert score.curve()["score"] == -0.5
+    assert score.curve("mae")["score"] == 0.5
+    with pytest.raises(InputError, match=r"training\.metric is macro_f1, but the metrics of this task are mse, mae"):
+        score.curve("macro_f1")
 
 
 @pytest.mark.parametrize("task", ["regression", "similarity", "tagging", "srl", "translation"])

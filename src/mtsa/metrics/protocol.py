@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mtsa.errors import InputError
+
 
 class Metrics(Protocol):
     """The metrics of a model's predictions. Those of a new task need these five members."""
@@ -45,8 +47,14 @@ class PartScore:
 
         Args:
             select: the metric that is the score; empty: the one that the task chooses.
+
+        Raises:
+            InputError: there is no such metric.
         """
         metrics = self.metrics.curve()
+        if select and select not in metrics:
+            known = ", ".join(name for name in metrics if name != "score")
+            raise InputError(f"training.metric is {select}, but the metrics of this task are {known}; remove it")
         if select:
             metrics = {**metrics, "score": metrics[select]}
         if self.loss is None:

@@ -108,7 +108,7 @@ class TrainingLoop:
         training = recipe.training
         self.model, self.recipe, self.task, self.train_part, self.dev_part = model, recipe, task, train, dev
         self.folder, self.tensorboard = folder, tensorboard
-        self.metric = training.metric if training.metric in task.selection_metrics else ""
+        self.metric = training.metric if training.metric != Training().metric else ""  # by default the score of the task
         self.world = world()
         self.class_weights = torch.tensor(class_weights, device=self.world.device)
         self.state = LoopState(processes=self.world.size)
