@@ -168,7 +168,10 @@ def bench_paper(
     steps: Annotated[int, typer.Option(min=3, help="Steps of each recipe.")] = 50,
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:
-    """Train each of the paper's settings for a few steps; time and memory of the whole training, extrapolated."""
+    """Train each of the paper's settings for a few steps; time and memory of the whole training, extrapolated.
+
+    Rerun the command to resume: recipes that the record already has are not measured again.
+    """
     from mtsa.bench.layer import aligned
     from mtsa.messages import nearest
 
@@ -180,6 +183,7 @@ def bench_paper(
         if name not in known:
             fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
     with step_counter(len(names)) as tick:
-        record = recorded(out / "bench-paper.json", lambda: paper_recipes.run(data, names, steps, tick))
+        path = out / "bench-paper.json"
+        record = recorded(path, lambda: paper_recipes.run(data, names, steps, path, tick))
     header, *rows = paper_recipes.table(record)
     typer.echo(aligned(header, rows))

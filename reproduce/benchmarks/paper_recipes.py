@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from mtsa.data import readers
 from mtsa.data.examples import Example, Layout
 from mtsa.data.srl_formats import read_roles, role_lines
 from mtsa.errors import InputError
+from mtsa.files import write_json
 from mtsa.machine import circumstances
 from mtsa.tasks.registry import get_task
 from mtsa.training.launch import build_recipe
@@ -207,24 +208,42 @@ def _loop(prepared: Prepared, folder: Path, steps: int) -> TrainingLoop:
     )
 
 
-def run(source: Path, names: Iterable[str], steps: int, tick: Callable[[str], None]) -> dict[str, Any]:
-    """Measure recipes, each in a process of its own; the record.
+def run(source: Path, names: Sequence[str], steps: int, path: Path, tick: Callable[[str], None]) -> dict[str, Any]:
+    """Measure recipes, each in a process of its own; the record, which is written after each of them.
+
+    Recipes that the record at `path` already has, on the same machine and with as many steps, are not measured again.
 
     Raises:
         InputError: missing data, or a recipe that fails.
     """
-    rows = []
+    rows = {row["recipe"]: row for row in _known_rows(path, steps)}
+    record = {**circumstances(), "kind": "paper-recipes", "rows": list(rows.values())}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        make_samples(source, folder)
+        if not rows.keys() >= set(names):
+            make_samples(source, folder)
         for name in names:
-            command = [sys.executable, "-m", "reproduce.benchmarks.paper_recipes", str(folder), name, str(steps)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise InputError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
-            rows.append(json.loads(done.stdout))
+            if name not in rows:
+                command = [sys.executable, "-m", "reproduce.benchmarks.paper_recipes", str(folder), name, str(steps)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise InputError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+                rows[name] = json.loads(done.stdout)
+                record["rows"] = [rows[known] for known in sorted(rows)]
+                write_json(path, record)
             tick(name)
-    return {**circumstances(), "kind": "paper-recipes", "rows": rows}
+    return record
+
+
+def _known_rows(path: Path, steps: int) -> list[dict[str, Any]]:
+    """The rows of an earlier record of this machine that were measured with as many steps."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["machine"] != circumstances()["machine"]:
+            return []
+        return [row for row in record["rows"] if row["measured_steps"] == steps - 1]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def table(record: dict[str, Any]) -> list[list[str]]:

@@ -36,6 +36,7 @@ _AUTHORS = {
     "model__tag_dropout": "false",
 }
 _MASKS = '"forward(self)*4, backward(self)*4"'
+_NEAR = '"forward*3, backward*3, forward&window(1), backward&window(1)"'
 _SMALL = {"encoder__position_scale": 0.1}
 _FUSION = {"encoder__fusion": "true"}
 _ENCODERS = {"bilstm": "bilstm", "bigru": "bigru", "multi_cnn": "multi_cnn", "hrchy_cnn": "hierarchical_cnn"}
@@ -62,6 +63,8 @@ MODELS = by_name(
         _on(_ROLES, "roles-mtsa-tags", "no dropout before the tag layer", _STACK, model__tag_dropout="false"),
         _on(_ROLES, "roles-mtsa-authors", "scale, bias, scores and tag layer of the authors", _STACK, **_AUTHORS),
         _on(_ROLES, "roles-mtsa-fast", "learning rate 2e-3", _STACK, training__learning_rate=2e-3),
+        _on(_ROLES, "roles-mtsa-1024", "batches of 1,024 words", _STACK, training__batch_tokens=1024),
+        _on(_ROLES, "roles-mtsa-near", "two heads see one neighbour only", _STACK, encoder__masks=_NEAR),
         _on(_ROLES, "roles-bilstm", "for comparison", "stacked_bilstm"),
     ]
 )

@@ -24,6 +24,7 @@ def train(
     out: str | Path,
     task: str | None = None,
     vectors: str | Path | None = None,
+    pretrained: str | Path | None = None,
     encoder: str | None = None,
     seed: int | None = None,
     settings: dict[str, Any] | None = None,
@@ -37,6 +38,7 @@ def train(
         task: "classification", "regression", "pair", "similarity", "tagging", "srl", "translation" or one of yours
             (`mtsa.tasks.registry.register`).
         vectors: word vectors, GloVe text, .gz or .zip.
+        pretrained: pretrained model to start from: "minilm", a folder, or a name on the Hugging Face hub.
         encoder: name of the context encoder.
         seed: of everything random.
         settings: such as {"training.batch_size": 32}, put over the recipe.
@@ -69,6 +71,7 @@ def train(
         task=task,
         data=files,
         vectors=None if vectors is None else str(vectors),
+        pretrained=None if pretrained is None else str(pretrained),
         encoder=encoder,
         seed=seed,
         settings=[f"{key}={toml_value(value)}" for key, value in (settings or {}).items()],

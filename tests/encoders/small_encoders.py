@@ -21,14 +21,21 @@ SMALL = {
     "mtsa_no_token2token": {"head_dim": 5},
     "mtsa_no_source2token": {"head_dim": 5},
     "transformer_block": {"heads": 1, "hidden": 17},
+    "residual_mtsa": {"heads": 1, "masks": "noself"},
+    "residual_multihead": {"heads": 1},
     "mtsa_none": {"width": 11},
 }
 WIDTH = 7
 
 
 def made(name, options):
+    """An encoder; weights that start at 0 are filled, so that it is not the identity."""
     torch.manual_seed(3)
-    return build_encoder(name, WIDTH, **options).eval()
+    encoder = build_encoder(name, WIDTH, **options).eval()
+    for weight in encoder.parameters():
+        if weight.dim() == 2 and not weight.any():
+            torch.nn.init.normal_(weight)
+    return encoder
 
 
 def batch(*lengths, padded=None, seed=5):

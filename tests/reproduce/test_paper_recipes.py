@@ -66,6 +66,10 @@ def test_a_few_steps_are_measured_and_extrapolated(source, tmp_path):
     assert line["days here"] == f"{row['seconds_per_step'] * row['steps'] / 86400:.1f}"
     (page,) = sections(tmp_path)
     assert "trained for 4 steps" in page
+    again = CliRunner().invoke(app, ["bench", "paper", "--data", str(tmp_path), "--recipes", "trec.paper", "--steps", "4",
+                                     "--out", str(tmp_path / "paper")])  # fmt: skip
+    assert again.exit_code == 0, again.output  # nothing is measured, so the data are not needed
+    assert json.loads((tmp_path / "paper" / "bench-paper.json").read_text())["rows"] == record["rows"]
 
 
 def test_samples_of_every_recipe_exist(source, tmp_path, monkeypatch):

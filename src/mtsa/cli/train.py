@@ -30,6 +30,10 @@ def train(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     vectors: Annotated[str | None, typer.Option(help="Word vectors: GloVe text, .gz or .zip.")] = None,
+    pretrained: Annotated[
+        str | None, typer.Option(help='Pretrained model to start from: "minilm", a folder, or a name on the hub.')
+    ] = None,
+    frozen: Annotated[bool, typer.Option("--frozen", help="Do not train the pretrained model; trains in seconds.")] = False,
     encoder: Annotated[str | None, typer.Option(help="Context encoder (mtsa encoders).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     class_weights: Annotated[
@@ -56,17 +60,19 @@ def train(
         fail("name the folder for the run with --out, such as --out runs/first")
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
+    chosen = ["pretrained.frozen=true"] if frozen else []
     with exit_on_error():
         made, dataset = plan_run(
             recipe,
             task=task,
             data=data,
             vectors=vectors,
+            pretrained=pretrained,
             encoder=encoder,
             seed=seed,
             class_weights=class_weights,
             metric=metric,
-            settings=settings or [],
+            settings=[*chosen, *(settings or [])],
         )
         try:
             launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, dataset=dataset)

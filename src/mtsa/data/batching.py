@@ -117,10 +117,32 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]
     return ids, mask
 
 
-def make_batch(rows: Sequence[Sequence[int]], pairs: Sequence[Sequence[int]] | None = None) -> dict[str, torch.Tensor]:
-    """A batch of sentences, or of pairs, as the arguments of a model."""
+def make_batch(
+    rows: Sequence[Sequence[int]],
+    pairs: Sequence[Sequence[int]] | None = None,
+    types: Sequence[Sequence[int]] | None = None,
+) -> dict[str, torch.Tensor]:
+    """A batch of sentences, or of pairs, as the arguments of a model.
+
+    Args:
+        rows: token ids of each sentence, or of both texts of a pair as one sequence.
+        pairs: token ids of the second texts, where they are sequences of their own.
+        types: token types of `rows`, where both texts are one sequence.
+    """
     ids, mask = pad_rows(rows)
     batch = {"input_ids": ids, "attention_mask": mask}
     if pairs is not None:
         batch["pair_ids"], batch["pair_mask"] = pad_rows(pairs)
+    if types is not None:
+        batch["token_type_ids"], _ = pad_rows(types)
     return batch
+
+
+def pad_vectors(vectors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Vectors of the tokens of each sentence, [n, E] each, padded with 0 to [B, N, E] in float32; N is at least 1."""
+    longest = max(1, max((len(one) for one in vectors), default=0))
+    width = vectors[0].shape[-1] if vectors else 0
+    out = torch.zeros(len(vectors), longest, width)
+    for number, one in enumerate(vectors):
+        out[number, : len(one)] = one
+    return out

@@ -61,6 +61,13 @@ def set_special_tokens(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
     return tokenizer
 
 
+def joins_pairs(tokenizer: Tokenizer) -> bool:
+    """Whether the tokenizer puts a special token between the two texts of a pair."""
+    encoding = tokenizer.encode("a", "a")
+    sides = encoding.sequence_ids
+    return None in sides[sides.index(0) : len(sides) - sides[::-1].index(1)] if {0, 1} <= set(sides) else False
+
+
 def count_words(texts: Iterable[str], *, least: int = 1, spaced: bool = False) -> list[str]:
     """The words that occur at least `least` times, the most frequent first."""
     tokenizer = word_tokenizer(spaced=spaced)
@@ -107,6 +114,27 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tupl
         for encoding in found
     ]
     return cut, sum(len(encoding.ids) > limit for encoding in found)
+
+
+def encode_pairs(
+    tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str], limit: int
+) -> tuple[list[Encoding], int]:
+    """Both texts of each pair as one sequence with the special tokens of the tokenizer, and how many pairs were truncated.
+
+    Above `limit` tokens (0: never), the longer text is truncated first.
+    """
+    added = tokenizer.num_special_tokens_to_add(is_pair=True)
+    sides = [tokenizer.encode_batch([_without_surrogates(text) for text in side], add_special_tokens=False)
+             for side in (firsts, seconds)]  # fmt: skip
+    found, truncated = [], 0
+    for first, second in zip(*sides, strict=True):
+        room = max(0, limit - added) if limit else len(first.ids) + len(second.ids)
+        if len(first.ids) + len(second.ids) > room:
+            truncated += 1
+            first.truncate(min(len(first.ids), max(room // 2, room - len(second.ids))))
+            second.truncate(room - len(first.ids))
+        found.append(tokenizer.post_process(first, second, add_special_tokens=True))
+    return found, truncated
 
 
 def encode_word_lists(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:

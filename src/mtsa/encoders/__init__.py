@@ -1,6 +1,18 @@
 """Context encoders, registered by name. A new encoder is a module with a registered class, imported here."""
 
-from . import biblosa, convolutional, disa, multihead, no_context, recurrent, tensorized, stacked, transformer_block, ablations  # noqa: I001  # the order in which they are listed
+from . import (  # noqa: I001  # the order in which they are listed
+    biblosa,
+    convolutional,
+    disa,
+    multihead,
+    no_context,
+    recurrent,
+    tensorized,
+    stacked,
+    transformer_block,
+    residual,
+    ablations,
+)
 from .contract import Encoder
 from .registry import build_encoder, encoder_names, find_encoder
 
@@ -16,6 +28,7 @@ __all__ = [
     "multihead",
     "no_context",
     "recurrent",
+    "residual",
     "stacked",
     "tensorized",
     "transformer_block",

@@ -59,6 +59,7 @@ def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int 
                 "input_ids": ids,
                 "attention_mask": real,
                 "predicates": flags,
+                "token_type_ids": (torch.arange(length) > length // 3).long().expand_as(ids).contiguous(),
                 "pair_ids": ids.flip(0),
                 "pair_mask": real.flip(0),
             }

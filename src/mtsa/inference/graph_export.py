@@ -214,6 +214,7 @@ def trace(parts: ExportSpec) -> ExportedProgram:
     real = ids.ne(0).long()
     given = {"input_ids": ids, "attention_mask": real, "predicates": torch.zeros_like(ids).index_fill_(1, torch.tensor(0), 1)}
     given |= {"pair_ids": ids[:, :4].contiguous(), "pair_mask": real[:, :4].contiguous()}
+    given["token_type_ids"] = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]])
     names = parts.probability_model.inputs
     shapes = tuple({0: batch, 1: lengths["pair_ids" if name.startswith("pair") else "input_ids"]} for name in names)
     with silence_exporters():

@@ -11,39 +11,85 @@ from mtsa.data.batching import make_batch, sorted_batches
 from mtsa.progress import advance
 
 from .sentence_network import SentenceNetwork
+from .sentence_pooling import is_parameter_free
 
 BATCH_TOKENS, BATCH_SIZE = 4096, 256  # padded tokens and sentences of a batch
 
 TokenIds = Sequence[Sequence[int]]
+Inputs = dict[str, Tensor]
 
 
-def predict_logits(model: SentenceNetwork, rows: TokenIds, pairs: TokenIds | None = None) -> Tensor:
-    """Logits [len(rows), C] of sentences given as token ids, or of pairs with `pairs`."""
-    out = torch.zeros(len(rows), model.config.num_labels or 1)
-    return _predict_batches(out, model, rows, pairs, lambda inputs: model(**inputs).logits)
+def predict_logits(model: SentenceNetwork, lengths: Sequence[int], inputs: Callable[[Sequence[int]], Inputs]) -> Tensor:
+    """Logits [n, C] of examples with so many tokens; `inputs` returns the batch of some examples, given by their indices."""
+    return _collect(model, lengths, model.config.num_labels or 1, inputs, lambda given: model(**given).logits)
 
 
 def sentence_vectors(model: SentenceNetwork, rows: TokenIds) -> Tensor:
     """The vector [len(rows), D] of each sentence given as token ids."""
-    out = torch.zeros(len(rows), model.encoder.out_dim)
 
-    def encode(inputs: dict[str, Tensor]) -> Tensor:
-        return model.sentences(inputs["input_ids"], inputs["attention_mask"].bool()).vectors
+    def encode(given: Inputs) -> Tensor:
+        return model.sentences(given["input_ids"], given["attention_mask"].bool()).vectors
 
-    return _predict_batches(out, model, rows, None, encode)
+    def inputs(indices: Sequence[int]) -> Inputs:
+        return make_batch([rows[index] for index in indices])
+
+    return _collect(model, [*map(len, rows)], model.encoder.out_dim, inputs, encode)
+
+
+def pretrained_vectors(
+    model: SentenceNetwork, rows: TokenIds, types: TokenIds | None = None
+) -> tuple[list[list[int]], list[Tensor]]:
+    """The output of the pretrained model for each sentence, [tokens, E] in half precision, with the token ids of each.
+
+    Where the model pools it without parameters, it is pooled here: each sentence then has one token, the pooled vector.
+    """
+    pooled = model.config.encoder == "embedding" and is_parameter_free(model.config.pooling)
+    out: list[Tensor] = [torch.zeros(0)] * len(rows)
+
+    def inputs(indices: Sequence[int]) -> Inputs:
+        chosen = None if types is None else [types[index] for index in indices]
+        return make_batch([rows[index] for index in indices], types=chosen)
+
+    def keep(given: Inputs, indices: Sequence[int]) -> None:
+        mask = given["attention_mask"].bool()
+        found = model.words(given["input_ids"], mask, given.get("token_type_ids")).float()
+        if pooled:
+            found = model.pool(found, mask)[:, None]
+        for index, row in zip(indices, found.cpu(), strict=True):
+            out[index] = row.clone() if pooled else row[: len(rows[index])].half()
+
+    _for_batches(model, [*map(len, rows)], inputs, keep)
+    ids = [list(row[: len(vectors)]) for row, vectors in zip(rows, out, strict=True)]
+    return ids, out
+
+
+def _collect(
+    model: SentenceNetwork,
+    lengths: Sequence[int],
+    width: int,
+    inputs: Callable[[Sequence[int]], Inputs],
+    call: Callable[[Inputs], Tensor],
+) -> Tensor:
+    """The outputs [n, width] of `call` for all batches, in the order of the examples."""
+    out = torch.zeros(len(lengths), width)
+
+    def keep(given: Inputs, indices: Sequence[int]) -> None:
+        out[list(indices)] = call(given).float().cpu()
+
+    _for_batches(model, lengths, inputs, keep)
+    return out
 
 
 @torch.no_grad()
-def _predict_batches(
-    out: Tensor, model: SentenceNetwork, rows: TokenIds, pairs: TokenIds | None, call: Callable[[dict[str, Tensor]], Tensor]
-) -> Tensor:
+def _for_batches(
+    model: SentenceNetwork,
+    lengths: Sequence[int],
+    inputs: Callable[[Sequence[int]], Inputs],
+    use: Callable[[Inputs, Sequence[int]], None],
+) -> None:
     training = model.training
     model.eval()
-    lengths = [max(map(len, both)) for both in zip(rows, pairs or rows, strict=True)]
     for indices in sorted_batches(lengths, tokens=BATCH_TOKENS, most=BATCH_SIZE):
-        second = None if pairs is None else [pairs[index] for index in indices]
-        inputs = make_batch([rows[index] for index in indices], second)
-        out[indices] = call({name: value.to(model.device) for name, value in inputs.items()}).float().cpu()
+        use({name: value.to(model.device) for name, value in inputs(indices).items()}, indices)
         advance(len(indices))
     model.train(training)
-    return out

@@ -17,16 +17,19 @@ from .sentence_network import SentenceNetwork, shared_options
 
 
 class ClassifierHead(nn.Module):
-    """One hidden layer, then the class logits. The last layer has no bias, as in the authors' code."""
+    """One hidden layer, then the class logits; with `hidden` 0 the logits only.
+
+    The last layer has no bias after a hidden layer, as in the authors' code.
+    """
 
     def __init__(self, in_dim: int, hidden: int, classes: int, *, activation: str, dropout: float) -> None:
         super().__init__()
-        self.hidden = Dense(in_dim, hidden, dropout=dropout)
-        self.classes = Dense(hidden, classes, bias=False, dropout=dropout)
+        self.hidden = Dense(in_dim, hidden, dropout=dropout) if hidden else None
+        self.classes = Dense(hidden or in_dim, classes, bias=not hidden, dropout=dropout)
         self._act = activation_function(activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.classes(self._act(self.hidden(x)))
+        out: Tensor = self.classes(x if self.hidden is None else self._act(self.hidden(x)))
         return out
 
 
@@ -44,6 +47,7 @@ class SentenceClassifier(SentenceNetwork):
         labels: Tensor | None = None,
         return_dict: bool | None = None,
         sample_weight: Tensor | None = None,
+        token_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
         """Logits [B, C] of each sentence, and the mean loss if labels are given.
@@ -54,8 +58,10 @@ class SentenceClassifier(SentenceNetwork):
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
             sample_weight: weight of the loss of each sentence [B], for a weighted mean; classes only.
+            token_vectors: the output of the pretrained model for these tokens [B, N, E], if it is known.
             unused: further outputs of a tokenizer, which are ignored.
         """
         keep = real_tokens(input_ids, attention_mask)
-        encoded = self.sentences(input_ids, keep, language=labels is not None and self.config.language > 0)
+        language = labels is not None and self.config.language > 0
+        encoded = self.sentences(input_ids, keep, language=language, vectors=token_vectors)
         return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)

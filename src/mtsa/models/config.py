@@ -44,7 +44,7 @@ class MtsaConfig(BaseConfig):
 
     Args:
         pooling: "source2token", "max", "mean" or "last".
-        hidden: width of the hidden layer of the head.
+        hidden: width of the hidden layer of the head; 0: no hidden layer.
         target: mean and standard deviation of the training targets of a regression model.
         language: weight of the language-model loss of the pretrained model in training.
         softmax_temperature: what logits are divided by outside training, so that probabilities are calibrated. (A key
@@ -74,13 +74,14 @@ class MtsaPairConfig(MtsaConfig):
 
     Args:
         highway: whether the head has a highway layer.
+        joint: whether a pretrained model reads both texts as one sequence.
         kwargs: arguments of `MtsaConfig`.
     """
 
     model_type = "mtsa_pair"
 
-    def __init__(self, highway: bool = False, **kwargs: Any) -> None:
-        self.highway = highway
+    def __init__(self, highway: bool = False, joint: bool = False, **kwargs: Any) -> None:
+        self.highway, self.joint = highway, joint
         super().__init__(**kwargs)
 
 

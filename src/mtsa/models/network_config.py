@@ -22,6 +22,7 @@ class NetworkConfig:
     target: tuple[float, float] = (0.0, 1.0)
     language: float = 0.0
     highway: bool = False
+    joint: bool = False
     flag: int = 0
     finder: int = 0
     smoothing: float = 0.0

@@ -1,5 +1,7 @@
 """The sentence-pair model: two sentences, encoded by the same weights, are compared and classified or scored.
 
+With `config.joint`, a pretrained model reads both sentences as one sequence instead, and one vector is classified.
+
 Letters: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
 """
 
@@ -14,6 +16,7 @@ from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
 from .base_network import real_tokens
+from .classifier import ClassifierHead
 from .length_groups import encode_in_groups, stack_padded
 from .sentence_network import EncodedSentences, SentenceNetwork, shared_options
 
@@ -32,18 +35,18 @@ class Highway(nn.Module):
 
 
 class PairHead(nn.Module):
-    """[p; h; p - h; p * h], one hidden layer, an optional highway layer, then the class logits."""
+    """[p; h; p - h; p * h], one hidden layer, an optional highway layer, then the class logits; `hidden` 0: logits only."""
 
     def __init__(self, in_dim: int, hidden: int, classes: int, *, highway: bool, activation: str, dropout: float) -> None:
         super().__init__()
-        self.hidden = Dense(4 * in_dim, hidden, dropout=dropout)
+        self.hidden = Dense(4 * in_dim, hidden, dropout=dropout) if hidden else None
         self.highway = Highway(hidden, activation=activation, dropout=dropout) if highway else nn.Identity()
-        self.classes = Dense(hidden, classes, dropout=dropout)
+        self.classes = Dense(hidden or 4 * in_dim, classes, dropout=dropout)
         self._act = activation_function(activation)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         joined = torch.cat([first, second, first - second, first * second], -1)  # [B, 4 D]
-        out: Tensor = self.classes(self.highway(self._act(self.hidden(joined))))
+        out: Tensor = self.classes(joined if self.hidden is None else self.highway(self._act(self.hidden(joined))))
         return out
 
 
@@ -53,7 +56,11 @@ class PairClassifier(SentenceNetwork):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         sizes = (self.encoder.out_dim, config.hidden, config.num_labels or 1)
-        self.head = PairHead(*sizes, highway=config.highway, **shared_options(config))
+        self.head: nn.Module
+        if config.joint:
+            self.head = ClassifierHead(*sizes, **shared_options(config))
+        else:
+            self.head = PairHead(*sizes, highway=config.highway, **shared_options(config))
 
     def forward(
         self,
@@ -65,6 +72,8 @@ class PairClassifier(SentenceNetwork):
         labels: Tensor | None = None,
         return_dict: bool | None = None,
         sample_weight: Tensor | None = None,
+        token_vectors: Tensor | None = None,
+        pair_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
         """Logits [B, C] of each pair, and the mean loss if labels are given.
@@ -78,12 +87,25 @@ class PairClassifier(SentenceNetwork):
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
             sample_weight: weight of the loss of each pair [B], for a weighted mean; classes only.
+            token_vectors: the output of the pretrained model for `input_ids` [B, N, E], if it is known.
+            pair_vectors: the same for `pair_ids` [B, M, E].
             unused: further outputs of a tokenizer, which are ignored.
 
         Raises:
             ValueError: the second sentence is missing.
         """
         keep = real_tokens(input_ids, attention_mask)
+        language = labels is not None and self.config.language > 0
+        if self.config.joint:
+            if pair_ids is not None or token_type_ids is None:
+                raise ValueError("this model reads both texts as one sequence; pass input_ids with token_type_ids")
+            encoded = self.sentences(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
+            return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)
+        if token_vectors is not None:
+            assert pair_ids is not None
+            first = self.sentences(input_ids, keep, vectors=token_vectors).vectors
+            second = self.sentences(pair_ids, real_tokens(pair_ids, pair_mask), vectors=pair_vectors).vectors
+            return self.build_output(self.head(first, second), labels, None, return_dict, sample_weight)
         if pair_ids is None:
             if token_type_ids is None:
                 raise ValueError("a pair model needs pair_ids, or token_type_ids that mark the tokens of the second sentence")
@@ -95,7 +117,6 @@ class PairClassifier(SentenceNetwork):
         if torch.compiler.is_exporting():  # one call per side, so that no size in the graph is a maximum of two sizes
             sides = (self.sentences(input_ids, keep).vectors, self.sentences(pair_ids, other).vectors)
             return self.build_output(self.head(*sides), labels, None, return_dict)
-        language = labels is not None and self.config.language > 0
         encoded = self._encode(*stack_padded(input_ids, keep, pair_ids, other), language)
         first, second = encoded.vectors.chunk(2)  # [B, D] each
         return self.build_output(self.head(first, second), labels, encoded.language, return_dict, sample_weight)

@@ -35,9 +35,11 @@ class PretrainedVectors(nn.Module):
         self.model = AutoModel.from_config(config_from_values(config), dtype=torch.float32)
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None  # not used here
+        self.typed = getattr(self.model.config, "type_vocab_size", 0) > 1  # whether it has token types
 
-    def forward(self, ids: Tensor, keep: Tensor) -> Tensor:
-        out: Tensor = self.model(input_ids=ids, attention_mask=keep.long()).last_hidden_state
+    def forward(self, ids: Tensor, keep: Tensor, types: Tensor | None = None) -> Tensor:
+        given = {"token_type_ids": types} if types is not None and self.typed else {}
+        out: Tensor = self.model(input_ids=ids, attention_mask=keep.long(), **given).last_hidden_state
         return out
 
     def language_loss(self, x: Tensor, ids: Tensor, keep: Tensor) -> Tensor:

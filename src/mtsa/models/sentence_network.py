@@ -31,12 +31,27 @@ class SentenceNetwork(BaseNetwork):
         check_temperature(config.softmax_temperature)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
-    def sentences(self, ids: Tensor, keep: Tensor, *, language: bool = False) -> EncodedSentences:
-        """Encode sentences given as token ids [B, N], with True in `keep` for real tokens.
+    def sentences(
+        self,
+        ids: Tensor,
+        keep: Tensor,
+        *,
+        types: Tensor | None = None,
+        language: bool = False,
+        vectors: Tensor | None = None,
+    ) -> EncodedSentences:
+        """Encode sentences.
 
-        With `language`, the result includes the language-model loss of the pretrained model.
+        Args:
+            ids: token ids [B, N].
+            keep: True for real tokens [B, N].
+            types: token types [B, N] for a pretrained model that reads two texts as one sequence.
+            language: whether the result includes the language-model loss of the pretrained model.
+            vectors: the output of the pretrained model for these tokens [B, N, E], if it is known.
         """
-        x = self.words(ids, keep)  # [B, N, E]
+        if vectors is None:
+            vectors = self.words(ids, keep) if types is None else self.words(ids, keep, types)
+        x = vectors  # [B, N, E]
         loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
         return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
 

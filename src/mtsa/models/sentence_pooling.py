@@ -14,6 +14,11 @@ from mtsa.nn.pooling import Source2Token
 POOLINGS = ("source2token", "max", "mean", "last")
 
 
+def is_parameter_free(name: str) -> bool:
+    """Whether a pooling has no parameters and maps one vector to itself."""
+    return name in ("max", "mean", "last")
+
+
 class MaxPool(nn.Module):
     """The largest value of each feature over the real tokens; 0 where there are none."""
 

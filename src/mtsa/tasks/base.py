@@ -46,6 +46,7 @@ class Task(ABC):
     corpora: ClassVar[tuple[str, ...]] = ()  # embedded corpora that it can be trained on
     pipeline_tag: ClassVar[str]  # what model hubs call the task
     default_encoder: ClassVar[str] = "mtsa"
+    pretrained_encoder: ClassVar[str] = "embedding"  # over a pretrained model
     spaced_words: ClassVar[bool] = False  # whether texts are words separated by spaces, as in tagged files
     paired: ClassVar[bool] = False  # whether the tokenizer also encodes two texts as one
     tokenizer_inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")

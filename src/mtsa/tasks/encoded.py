@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from mtsa.data.batching import shuffled_batches
+from mtsa.errors import InputError
 from mtsa.metrics.protocol import PartScore
 
 
@@ -52,6 +53,14 @@ class EncodedData(ABC):
     @abstractmethod
     def predict(self, model: Any) -> Any:
         """What a model predicts for all examples."""
+
+    def with_vectors(self, model: Any) -> EncodedData:
+        """The same data with the output of a frozen pretrained model, which is then not computed again.
+
+        Raises:
+            InputError: the task does not support that.
+        """
+        raise InputError("pretrained.frozen applies to texts and pairs of texts only; remove it")
 
     def predict_fast(self, model: Any) -> Any:
         """Predictions that are good enough to follow training with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import re
@@ -23,14 +24,14 @@ from mtsa.files import write_json
 from mtsa.messages import nearest
 from mtsa.models.classifier import SentenceClassifier
 from mtsa.models.pair import PairClassifier
-from mtsa.training.defaults import text_settings
+from mtsa.training.defaults import pretrained_settings, text_settings
 from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import METRICS, Recipe
 from mtsa.training.split import Split, check_labels
 
 from .base import Sections, Task, unread_keys
 from .encoded import EncodedData
-from .text_data import TextData
+from .text_data import TextData, encode_sides
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,7 +54,12 @@ class TextTask(Task):
     # Settings
 
     def default_settings(self, size: int, recipe: Recipe) -> Sections:
-        return text_settings(size, vectors=bool(recipe.vectors.file), pretrained=bool(recipe.pretrained.model))
+        pretrained = recipe.pretrained
+        if not pretrained.model:
+            return text_settings(size, vectors=bool(recipe.vectors.file))
+        from mtsa.training.pretrained_inputs import pretrained_facts
+
+        return pretrained_settings(size, pretrained_facts(pretrained.model), frozen=pretrained.frozen, paired=self.paired)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels", "tag_dropout"])
@@ -65,6 +71,8 @@ class TextTask(Task):
             return
         if recipe.model.highway:
             raise InputError(f"{source}: model.highway applies to pairs only; remove it, or use --task pair")
+        if recipe.model.pair_encoding != "separate":
+            raise InputError(f"{source}: model.pair_encoding applies to pairs only; remove it, or use --task pair")
         if recipe.data.pair_column:
             raise InputError(f"{source}: data.pair_column applies to pairs only; remove it, or use --task pair")
 
@@ -113,17 +121,15 @@ class TextTask(Task):
             known, percentile = len(examples), recipe.data.length_percentile
             examples = shorter_examples(tokenizer, examples, percentile)
             _log.info("train: %s of %s examples exceed percentile %s of lengths", known - len(examples), known, percentile)
-        rows, truncated = tokenization.encode_texts(tokenizer, [example.text for example in examples], limit)
-        pairs = None
-        if self.paired:
-            pairs, more = tokenization.encode_texts(tokenizer, [example.pair or "" for example in examples], limit)
-            truncated += more
+        seconds = [example.pair or "" for example in examples] if self.paired else None
+        joint = recipe.model.pair_encoding == "joint"
+        encoded, truncated = encode_sides(tokenizer, [example.text for example in examples], seconds, limit, joint=joint)
         if self.numeric:
             targets = torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)
         else:
             indices = {label: index for index, label in enumerate(labels)}
             targets = torch.tensor([indices[str(example.label)] for example in examples])
-        return TextData(rows, targets, labels, pairs), truncated
+        return dataclasses.replace(encoded, labels=targets, names=labels), truncated
 
     def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
         from mtsa.models.config import MtsaConfig, MtsaPairConfig
@@ -140,7 +146,7 @@ class TextTask(Task):
             hidden=recipe.model.hidden,
             target=target,
             problem_type="regression" if self.numeric else "single_label_classification",
-            **({"highway": recipe.model.highway} if self.paired else {}),
+            **({"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"} if self.paired else {}),
         )
 
     def build_model(self, config: Any) -> PreTrainedModel:

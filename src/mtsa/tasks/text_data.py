@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from mtsa.data.batching import make_batch
+from mtsa.data import tokenization
+from mtsa.data.batching import make_batch, pad_vectors
 from mtsa.metrics.calibration import fit_temperature, measure_calibration
 from mtsa.metrics.classification import score_classes
 from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
-from mtsa.models.batched_inference import predict_logits
+from mtsa.models.batched_inference import predict_logits, pretrained_vectors
 from mtsa.models.length_groups import padded_size
 
 from .encoded import EncodedData
@@ -26,7 +29,10 @@ class TextData(EncodedData):
 
     labels: Tensor  # [n]: class indices, or numbers to predict
     names: list[str]  # of the classes; empty for numbers
-    pairs: list[list[int]] | None = None  # the token ids of the second texts
+    pairs: list[list[int]] | None = None  # the token ids of the second texts, where they are sequences of their own
+    types: list[list[int]] | None = None  # the token types of `rows`, where both texts of a pair are one sequence
+    vectors: list[Tensor] | None = None  # what a frozen pretrained model makes of `rows`: [tokens, E] each
+    pair_vectors: list[Tensor] | None = None  # and of `pairs`
 
     @property
     def lengths(self) -> list[int]:
@@ -34,12 +40,34 @@ class TextData(EncodedData):
         return [max(map(len, both)) for both in zip(self.rows, self.pairs or self.rows, strict=True)]
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        pairs = None if self.pairs is None else [self.pairs[index] for index in indices]
-        return {**make_batch([self.rows[index] for index in indices], pairs), "labels": self.labels[list(indices)]}
+        return {**self.inputs(indices), "labels": self.labels[list(indices)]}
+
+    def inputs(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        """Some examples as a padded batch, without labels."""
+        rows, pairs, types = (
+            None if side is None else [side[index] for index in indices] for side in (self.rows, self.pairs, self.types)
+        )
+        assert rows is not None
+        batch = make_batch(rows, pairs, types)
+        for name, known in (("token_vectors", self.vectors), ("pair_vectors", self.pair_vectors)):
+            if known is not None:
+                batch[name] = pad_vectors([known[index] for index in indices])
+        return batch
 
     def predict(self, model: Any) -> Tensor:
         """Logits [n, C]."""
-        return predict_logits(model, self.rows, self.pairs)
+        return predict_logits(model, self.lengths, self.inputs)
+
+    def with_vectors(self, model: Any) -> TextData:
+        """The same data with the output of the pretrained model, so that it need not be computed again.
+
+        Where nothing but parameter-free pooling reads the tokens, one pooled vector takes their place.
+        """
+        rows, vectors = pretrained_vectors(model, self.rows, self.types)
+        if self.pairs is None:
+            return dataclasses.replace(self, rows=rows, types=_cut(self.types, rows), vectors=vectors)
+        pairs, second = pretrained_vectors(model, self.pairs)
+        return dataclasses.replace(self, rows=rows, pairs=pairs, vectors=vectors, pair_vectors=second)
 
     def score(self, predictions: Tensor, indices: Sequence[int] | None = None) -> PartScore:
         chosen = list(range(len(self))) if indices is None else list(indices)
@@ -64,3 +92,30 @@ class TextData(EncodedData):
     def token_count(self, batch: Sequence[int]) -> int:
         second = 0 if self.pairs is None else sum(len(self.pairs[index]) for index in batch)
         return super().token_count(batch) + second
+
+
+def _cut(types: list[list[int]] | None, rows: list[list[int]]) -> list[list[int]] | None:
+    return None if types is None else [kinds[: len(row)] for kinds, row in zip(types, rows, strict=True)]
+
+
+def encode_sides(
+    tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, limit: int, *, joint: bool
+) -> tuple[TextData, int]:
+    """Texts or pairs of texts as token ids, without labels, and how many texts were truncated.
+
+    Args:
+        tokenizer: of the model.
+        firsts: the texts, or the first texts of pairs.
+        seconds: the second texts; None for single texts.
+        limit: tokens of a sequence; 0: no limit.
+        joint: whether both texts of a pair are one sequence.
+    """
+    labels = torch.zeros(len(firsts))
+    if joint and seconds is not None:
+        both, truncated = tokenization.encode_pairs(tokenizer, firsts, seconds, limit)
+        return TextData([one.ids for one in both], labels, [], types=[one.type_ids for one in both]), truncated
+    rows, truncated = tokenization.encode_texts(tokenizer, firsts, limit)
+    if seconds is None:
+        return TextData(rows, labels, []), truncated
+    pairs, more = tokenization.encode_texts(tokenizer, seconds, limit)
+    return TextData(rows, labels, [], pairs), truncated + more

@@ -24,7 +24,7 @@ from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
-from .text_data import TextData
+from .text_data import TextData, encode_sides
 from .text_output import READING, kept_columns, text_writer
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class TextPredictor(Predictor):
     def __init__(self, run: Run, *, paired: bool = False, numeric: bool = False) -> None:
         super().__init__(run)
         self.paired, self.numeric = paired, numeric
+        self.joint = paired and run.recipe.model.pair_encoding == "joint"
         if paired:
             self.question_fields = frozenset({"pair"})  # type: ignore[misc]
         if not numeric:
@@ -86,6 +87,11 @@ class TextPredictor(Predictor):
 
     def embed_stream(self, texts: Iterable[str]) -> Iterator[Tensor]:
         """Vectors [some, D] of texts, in order; memory does not grow with the number of texts."""
+        if self.joint:
+            raise InputError(
+                "this model reads both texts of a pair as one sequence and has no vectors of single texts; "
+                'train it with model.pair_encoding="separate"'
+            )
         if isinstance(texts, str):
             raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
         for chunk in chunks(texts):
@@ -139,8 +145,8 @@ class TextPredictor(Predictor):
         draw_reliability(score.metrics.calibration, path)
         return True
 
-    def sentence_embedder(self) -> TextPredictor:
-        return self
+    def sentence_embedder(self) -> TextPredictor | None:
+        return None if self.joint else self
 
     def one_per_line(self, texts: Iterator[str]) -> Iterator[str]:
         """The texts of a file with one per line; for models of pairs, lines with two are refused.
@@ -275,7 +281,8 @@ class TextPredictor(Predictor):
     def export_spec(self) -> ExportSpec:
         from mtsa.inference.graph_export import ExportSpec
 
-        inputs = ("input_ids", "attention_mask", *(("pair_ids", "pair_mask") if self.paired else ()))
+        second = ("token_type_ids",) if self.joint else ("pair_ids", "pair_mask") if self.paired else ()
+        inputs = ("input_ids", "attention_mask", *second)
         about = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
         output = "probabilities" if self.labels else "numbers"
         limit = self.recipe.tokens.max_length
@@ -322,11 +329,13 @@ class TextPredictor(Predictor):
             InputError: something that is not a text, or not a pair of texts for a model of pairs.
         """
         _check_texts(texts, self.paired)
-        sides = [[text[side] for text in texts] for side in (0, 1)] if self.paired else [[str(text) for text in texts]]
+        firsts, seconds = [text[0] if self.paired else str(text) for text in texts], None
+        if self.paired:
+            seconds = [text[1] for text in texts]
         limit = self.recipe.tokens.max_length
-        (rows, truncated), *pairs = (tokenization.encode_texts(self.tokenizer, side, limit) for side in sides)
-        self.truncated += truncated + sum(more for _, more in pairs)
-        return TextData(rows, torch.zeros(len(rows)), self.labels, pairs[0][0] if pairs else None)
+        encoded, truncated = encode_sides(self.tokenizer, firsts, seconds, limit, joint=self.joint)
+        self.truncated += truncated
+        return dataclasses.replace(encoded, names=self.labels)
 
     def _predictions(self, logits: Tensor) -> Iterator[Prediction]:
         if not self.labels:

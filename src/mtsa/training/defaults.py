@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from .pretrained_inputs import PretrainedFacts
 
 Sections = dict[str, dict[str, Any]]
 
@@ -16,27 +21,57 @@ _LARGER: dict[str, Any] = {"batch_size": 128, "epochs": 4, "patience": 2, "eval_
 _WITH_VECTORS: Sections = {"vectors": {"lr_multiplier": 0.3}, "model": {"dropout": 0.3}}
 
 
-_OVER_PRETRAINED: Sections = {
-    "tokens": {"max_length": 128},
-    "pretrained": {"lr_multiplier": 0.1},
-    "model": {"dropout": 0.1},
-    "training": {
-        "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "warmup_steps": 100, "weight_decay": 0.01,
-        "max_grad_norm": 1.0, "batch_size": 32,
-        "epochs": 3, "patience": 0,
-    },
+_FINE_TUNING: dict[str, Any] = {
+    "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "weight_decay": 0.01, "max_grad_norm": 1.0,
+    "batch_size": 32, "patience": 0,
 }  # fmt: skip
+_PRETRAINED_EPOCHS = ((2_000, 6), (20_000, 3), (200_000, 2))  # (training examples at most, epochs); 1 above
+_WARMUP = 0.1  # part of all steps
+_FROZEN: dict[str, Any] = {
+    "optimizer": "adamw", "learning_rate": 5e-3, "schedule": "linear", "weight_decay": 0.01, "batch_size": 32, "epochs": 20,
+    "patience": 5,
+}  # fmt: skip
+PRETRAINED_LENGTH = 256  # tokens of a text for a pretrained model
 
 
-def text_settings(examples: int, *, vectors: bool, pretrained: bool = False) -> Sections:
-    """The sections of a recipe for a number of training examples, with a vector file, a pretrained model or neither.
+def text_settings(examples: int, *, vectors: bool) -> Sections:
+    """The sections of a recipe for a number of training examples, with a vector file or without.
 
     Other keys have the defaults of `Recipe`.
     """
-    if pretrained:
-        return {section: dict(values) for section, values in _OVER_PRETRAINED.items()}
     training = next((settings for most, settings in _BY_SIZE if examples <= most), _LARGER)
     return {**(_WITH_VECTORS if vectors else {}), "training": dict(training)}
+
+
+def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: bool, paired: bool) -> Sections:
+    """The sections of a recipe for a number of training examples, over a pretrained model.
+
+    Args:
+        examples: training examples.
+        pretrained: what is known about the pretrained model.
+        frozen: whether its weights are not trained.
+        paired: whether the task is about pairs of texts.
+    """
+    epochs = next((count for most, count in _PRETRAINED_EPOCHS if examples <= most), 1)
+    steps = epochs * examples // _FINE_TUNING["batch_size"]
+    model = {"dropout": 0.1, "hidden": 0, "pooling": "mean"}
+    if paired:
+        model["pair_encoding"] = "joint" if pretrained.joins_pairs else "separate"
+    sections: Sections = {"tokens": {"max_length": min(PRETRAINED_LENGTH, pretrained.max_length)}, "model": model}
+    if frozen:
+        return {**sections, "training": dict(_FROZEN)}
+    training = {**_FINE_TUNING, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
+    if fast_bfloat16():
+        training["precision"] = "bfloat16"
+    return {**sections, "pretrained": {"lr_multiplier": 0.1}, "training": training}
+
+
+def fast_bfloat16() -> bool:
+    """Whether this machine multiplies matrices in bfloat16 faster than in float32."""
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported())
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
 _TAGGER: Sections = {

@@ -38,6 +38,7 @@ def plan_run(
     task: str | None = None,
     data: dict[str, Any] | None = None,
     vectors: str | None = None,
+    pretrained: str | None = None,
     encoder: str | None = None,
     seed: int | None = None,
     class_weights: str | None = None,
@@ -58,6 +59,8 @@ def plan_run(
     table: dict[str, dict[str, Any]] = {"data": dict(data or {}), "vectors": {}, "encoder": {}, "training": {}}
     if vectors is not None:
         table["vectors"]["file"] = vectors
+    if pretrained is not None:
+        table["pretrained"] = {"model": pretrained}
     chosen = {"seed": seed, "class_weights": class_weights, "metric": metric}
     table["training"] |= {key: value for key, value in chosen.items() if value is not None}
     rename_keys(table, source)
@@ -78,6 +81,8 @@ def plan_run(
         merged["task"] = task
     if (recipe is None and sized) or memory:
         read = make_recipe(merged, settings or [], source, whole=False)
+        if recipe is None and encoder is None and read.pretrained.model:
+            merged["encoder"] = default_task.encoder_section(default_task.pretrained_encoder)
         if read.data.train:
             dataset = read_dataset(read, memory)
             for section, values in _default_settings(read, dataset).items() if recipe is None else ():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from mtsa.models.word_vectors import WordVectors
 
 from .embedding_lr import ScaledRows
-from .recipe import Recipe, Training
+from .recipe import Pretrained, Recipe, Training
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None) -> torch.optim.Optimizer:
@@ -45,16 +47,13 @@ def _base_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     training = recipe.training
     trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
     decayed = {name for name, value in trained if _is_weight(name, value)}
-    pretrained = {name for name, _ in trained if name.startswith("words.")} if recipe.pretrained.model else set()
+    pretrained = [(name, value) for name, value in trained if name.startswith("words.")] if recipe.pretrained.model else []
+    rest = {name for name, _ in trained} - decayed - {name for name, _ in pretrained}
     rate = training.learning_rate
     groups = [
         {"params": [value for name, value in trained if name in decayed], "weight_decay": training.weight_decay, "lr": rate},
-        {"params": [value for name, value in trained if name not in decayed | pretrained], "weight_decay": 0.0, "lr": rate},
-        {
-            "params": [value for name, value in trained if name in pretrained],
-            "weight_decay": 0.0,
-            "lr": rate * recipe.pretrained.lr_multiplier,
-        },
+        {"params": [value for name, value in trained if name in rest], "weight_decay": 0.0, "lr": rate},
+        *_pretrained_groups(pretrained, recipe.pretrained, rate),
     ]
     groups = [group for group in groups if group["params"]]
     if training.optimizer == "adadelta":
@@ -62,6 +61,29 @@ def _base_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     optimizer = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
     betas = (0.9, training.beta2)
     return optimizer(groups, lr=training.learning_rate, betas=betas, eps=training.epsilon, fused=True)
+
+
+def _pretrained_groups(weights: Sequence[tuple[str, Tensor]], pretrained: Pretrained, rate: float) -> list[dict[str, Any]]:
+    """The weights of a pretrained model: one group, or one for each layer if their learning rates differ."""
+    rate *= pretrained.lr_multiplier
+    if pretrained.layer_decay == 1.0:
+        return [{"params": [value for _, value in weights], "weight_decay": 0.0, "lr": rate}]
+    depths = [_layer_of(name) for name, _ in weights]
+    top = max(depths, default=0)
+    return [
+        {
+            "params": [value for (_, value), own in zip(weights, depths, strict=True) if own == depth],
+            "weight_decay": 0.0,
+            "lr": rate * pretrained.layer_decay ** (top - depth),
+        }
+        for depth in range(top + 1)
+    ]
+
+
+def _layer_of(name: str) -> int:
+    """The layer of a weight of a pretrained model, counted from 1; 0 for the embeddings."""
+    numbers = [int(part) for part in name.split(".") if part.isdecimal()]
+    return numbers[0] + 1 if numbers else 0
 
 
 def _is_weight(name: str, value: Tensor) -> bool:

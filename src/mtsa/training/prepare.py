@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mtsa.data.sharding import Shards
+from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
@@ -40,7 +41,14 @@ class Prepared:
         torch.manual_seed(self.recipe.training.seed)
         model = get_task(self.recipe.task).build_model(self.config)
         self.inputs.fill(model)
+        if self.recipe.pretrained.frozen:
+            model.words.requires_grad_(False)
         return model
+
+    def compute_vectors(self, model: PreTrainedModel) -> None:
+        """With a frozen pretrained model: compute its output for all examples, once."""
+        with progress("pretrained model", sum(map(len, self.parts.values()))):
+            self.parts = {name: part.with_vectors(model) for name, part in self.parts.items()}
 
 
 def prepare(recipe: Recipe, split: Split) -> Prepared:

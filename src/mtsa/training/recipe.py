@@ -16,6 +16,7 @@ DISTRIBUTED = ("ddp", "fsdp")
 PRECISIONS = ("float32", "bfloat16")
 CLASS_WEIGHTS = ("none", "balanced")
 METRICS = ("accuracy", "macro_f1")
+PAIR_ENCODINGS = ("separate", "joint")
 
 
 AUTHORS_SWAP: dict[str, Any] = {
@@ -89,8 +90,10 @@ class Vectors:
 class Pretrained:
     """A pretrained model instead of word vectors."""
 
-    model: str = ""  # a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
+    model: str = ""  # "minilm", a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
+    frozen: bool = False  # whether its weights are not trained; its output is then computed once
     lr_multiplier: float = 1.0  # learning rate of its weights, relative to the rest
+    layer_decay: float = 1.0  # learning rate of each of its layers, relative to the layer above
     lm_weight: float = 0.0  # weight of its language-model loss (GPT, GPT-2; the paper: 0.3)
 
 
@@ -99,7 +102,8 @@ class Model:
     """The layers around the encoder."""
 
     pooling: str = "source2token"  # of sentence models: "source2token", "max", "mean" or "last"
-    hidden: int = 300  # of sentence models: width of the layer before the classes
+    hidden: int = 300  # of sentence models: width of the layer before the classes; 0: no such layer
+    pair_encoding: str = "separate"  # of pairs: "separate", or "joint": a pretrained model reads both texts as one sequence
     highway: bool = False  # of pairs: a highway layer before the classes
     activation: str = "relu"
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included

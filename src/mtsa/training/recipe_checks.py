@@ -14,6 +14,7 @@ from .recipe import (
     DISTRIBUTED,
     METRICS,
     OPTIMIZERS,
+    PAIR_ENCODINGS,
     PRECISIONS,
     SCHEDULES,
     Pretrained,
@@ -39,6 +40,7 @@ def check_names(recipe: Recipe, source: str) -> None:
         ("training.precision", recipe.training.precision, PRECISIONS),
         ("training.class_weights", recipe.training.class_weights, CLASS_WEIGHTS),
         ("training.metric", recipe.training.metric, METRICS),
+        ("model.pair_encoding", recipe.model.pair_encoding, PAIR_ENCODINGS),
     )
     try:
         task = get_task(recipe.task)
@@ -63,7 +65,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         ("data.length_percentile", recipe.data.length_percentile, 0.0 < recipe.data.length_percentile <= 100.0,
          "above 0 and at most 100"),
         ("model.dropout", model.dropout, 0.0 <= model.dropout < 1.0, "at least 0 and below 1"),
-        ("model.hidden", model.hidden, model.hidden > 0, "above 0"),
+        ("model.hidden", model.hidden, model.hidden >= 0, "at least 0"),
         ("vectors.dim", recipe.vectors.dim, recipe.vectors.dim > 0, "above 0"),
         ("model.label_smoothing", model.label_smoothing, 0.0 <= model.label_smoothing < 1.0, "at least 0 and below 1"),
         ("model.predicate_dim", model.predicate_dim, model.predicate_dim > 0, "above 0"),
@@ -121,8 +123,18 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
     for key, value in (("lr_multiplier", wanted.lr_multiplier), ("lm_weight", wanted.lm_weight)):
         if value < 0:
             raise InputError(f"{source}: pretrained.{key} is {value}; it must be at least 0")
+    if not 0 < wanted.layer_decay <= 1:
+        raise InputError(f"{source}: pretrained.layer_decay is {wanted.layer_decay}; it must be above 0 and at most 1")
     if not wanted.model and wanted != Pretrained():
         raise InputError(f"{source}: [pretrained] has settings, but pretrained.model is not set")
+    if wanted.frozen and (wanted.lr_multiplier != 1.0 or wanted.layer_decay != 1.0 or wanted.lm_weight):
+        raise InputError(
+            f"{source}: pretrained.frozen leaves nothing for lr_multiplier, layer_decay and lm_weight to do; remove them"
+        )
+    if recipe.model.pair_encoding == "joint" and not wanted.model:
+        raise InputError(f'{source}: model.pair_encoding = "joint" needs a pretrained model; name one with --pretrained')
+    if recipe.model.highway and (not recipe.model.hidden or recipe.model.pair_encoding == "joint"):
+        raise InputError(f"{source}: model.highway needs model.hidden and separate encoding of pairs; remove it")
     if wanted.model and recipe.vectors.file:
         raise InputError(f"{source}: pretrained.model replaces vectors.file; remove one of them")
     if wanted.model and recipe.vectors != Vectors():

