@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import mtsa
 from mtsa.errors import InputError
 from mtsa.training.recipe_files import load_recipe
 from mtsa.training.run import run_recipe
@@ -54,6 +55,15 @@ def test_run_directories_of_every_encoder_predict_what_they_predicted(name):
     expected = read(FOLDER / "encoders" / name / "predictions.json")
     logits = logits_of("classification", FOLDER / "encoders" / name / "run", expected["inputs"])
     torch.testing.assert_close(logits, torch.tensor(expected["logits"]), rtol=0, atol=PREDICTED)
+
+
+@pytest.mark.parametrize("task", ["classification", "pair", "tagging", "srl"])
+def test_run_directories_without_a_temperature_have_the_temperature_one(task):
+    folder = FOLDER / task / "run"
+    assert "temperature" not in (folder / "config.json").read_text()
+    for model in (mtsa.load(folder).model, AUTO[task].from_pretrained(folder)):
+        assert model.config.softmax_temperature == 1.0
+        assert getattr(model.config, "finder_temperature", 1.0) == 1.0
 
 
 @pytest.fixture

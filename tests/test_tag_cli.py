@@ -62,6 +62,7 @@ def test_evaluating_tags(names, folder):
     told = json.loads(call("evaluate", run, "--data", folder / "test.conll", "--json").stdout)
     assert told["f1"] > 0.8
     assert not (run / "confusion.png").exists()
+    assert not (run / "reliability.png").exists()
 
 
 def test_predicting_tags_in_every_way(names, folder):

@@ -70,11 +70,17 @@ def test_evaluate_remembers_the_columns(trained, files):
     found = json.loads(done.stdout)
     assert 0.8 < found["accuracy"] <= 1
     assert found["count"] == 40
-    assert (trained[0] / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert 0 <= found["ece"] < 0.5
+    assert 0 < found["log_loss"] < 1
+    for name in ("confusion.png", "reliability.png"):
+        assert (trained[0] / name).read_bytes().startswith(b"\x89PNG")
     shown = call("evaluate", trained[0], "--data", files / "test.csv", "--picture", files / "c.png")
     assert "macro-F1" in shown.stdout
     assert "colour" in shown.stdout
-    assert (files / "c.png").exists()
+    assert f"log loss {found['log_loss']:.3f}, ECE {found['ece']:.3f}" in shown.stdout
+    for what, name in (("confusion matrix", "c.png"), ("reliability diagram", "c.reliability.png")):
+        assert f"{what}: {files / name}" in shown.stdout
+        assert (files / name).exists()
 
 
 def test_predict_a_file_in_order(trained, files):

@@ -33,12 +33,13 @@ def run_command(command):
 
 
 def assert_same_run(first, second):
-    """Equal weights, metrics and learning curves of two run folders."""
+    """Equal weights, configurations (with temperatures), metrics and learning curves of two run folders."""
     states = open_run(first).model.state_dict(), open_run(second).model.state_dict()
     assert states[0].keys() == states[1].keys()
     for name in states[0]:
         assert torch.equal(states[0][name], states[1][name]), name
-    assert json.loads((first / "metrics.json").read_text()) == json.loads((second / "metrics.json").read_text())
+    for name in ("config.json", "metrics.json"):
+        assert json.loads((first / name).read_text()) == json.loads((second / name).read_text())
     curves = [json.loads((folder / "record.json").read_text())["dev_curve"] for folder in (first, second)]
     assert curves[0] == curves[1]
 

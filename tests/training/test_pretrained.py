@@ -172,6 +172,19 @@ def test_frozen_pairs(bert, two_texts, tmp_path):
         )
 
 
+@pytest.mark.parametrize("encoding", ["joint", "separate"])
+def test_weights_of_examples_reach_the_loss_of_pairs(encoding, bert, two_texts, tmp_path):
+    """Read as one sequence, as two, and from known vectors: with all weight on one example the loss is that of it alone."""
+    settings = {"pretrained__frozen": True, "model__pair_encoding": encoding, "training__class_weights": "balanced"}
+    predictor = train(tmp_path / "run", bert, two_texts, "pair", **settings)
+    data = predictor.encode([(first, second) for first, second, _, _ in pairs(3, seed=2)])
+    labels = torch.tensor([0, 1, 1])
+    for part in (data, data.with_vectors(predictor.model)):
+        weighted = predictor.model(**part.inputs(range(3)), labels=labels, sample_weight=torch.tensor([0.0, 1.0, 0.0]))
+        alone = predictor.model(**part.inputs([1]), labels=labels[1:2])
+        torch.testing.assert_close(weighted.loss, alone.loss, rtol=1e-4, atol=1e-5)
+
+
 def test_learning_rates_fall_from_layer_to_layer(bert, texts):
     settings = ["pretrained.lr_multiplier=0.1", "pretrained.layer_decay=0.5", "training.learning_rate=0.01"]
     recipe = build_recipe(None, data={"train": str(texts)}, pretrained=str(bert), settings=settings)

@@ -53,6 +53,11 @@ def recipes(folder):
         "training": {"batch_size": 15, "epochs": 2, "learning_rate": 0.05, "patience": 0, "epsilon": 1e-2},
     }  # fmt: skip
     found = {"classification": make_recipe({**sentence, **small}, [])}
+    few = [*sentences(140), *[row for row in sentences(60, seed=4) if row[1] == "fruit"]]  # unbalanced, with class weights
+    found["weighted"] = make_recipe(
+        {**sentence, "data": {"train": str(write_csv(folder / "w.csv", few))}, **small},
+        settings({"training.class_weights": "balanced", "training.gradient_accumulation_steps": 2}),
+    )
     found["pair"] = make_recipe(
         {"task": "pair", "data": {"train": "corpus:entailment"}, **small, "vectors": {"dim": 6}},
         settings({"training.max_steps": 12, "training.eval_steps": 6}),
@@ -101,9 +106,19 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize("spread", ["ddp", "fsdp"])
-@pytest.mark.parametrize("task", ["classification", "pair", "pair_stack", "tagging", "translation"])
+@pytest.mark.parametrize("task", ["classification", "weighted", "pair", "pair_stack", "tagging", "translation"])
 def test_two_processes_give_the_weights_of_one(trained, task, spread):
     assert_close_weights(weights(trained / "one" / task), weights(trained / spread / task))
+
+
+@pytest.mark.parametrize("spread", ["ddp", "fsdp"])
+def test_two_processes_give_the_temperatures_of_one(trained, spread):
+    for task in ("pair", "pair_stack"):
+        found = [
+            json.loads((trained / name / task / "config.json").read_text())["softmax_temperature"] for name in ("one", spread)
+        ]
+        assert found[1] == pytest.approx(found[0], rel=1e-3)
+        assert found[0] != 1.0
 
 
 def test_shares_give_the_weights_of_copies(trained):

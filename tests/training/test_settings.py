@@ -50,6 +50,8 @@ TRAINED: dict[str, tuple[dict, object]] = {
     "training.epochs": ({}, 3),
     "training.eval_steps": ({}, 3),
     "training.patience": ({"training.learning_rate": 1e-12, "training.epochs": 5}, 1),
+    "training.class_weights": ({}, "balanced"),
+    "training.metric": ({}, "macro_f1"),
     "training.refit": ({}, True),
     "training.seed": ({}, 1),
     "training.precision": ({}, "bfloat16"),

@@ -39,10 +39,14 @@ def evaluate(
     delimiter: Delimiter = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="Confusion matrix as a PNG; confusion.png in the run directory by default.")
+        Path | None,
+        typer.Option(
+            help="Confusion matrix as a PNG, with a reliability diagram beside it (NAME.reliability.png); by default "
+            "confusion.png and reliability.png in the run directory."
+        ),
     ] = None,
 ) -> None:
-    """Metrics on a file with labels: accuracy or F1, a table of the classes or labels, a confusion matrix."""
+    """Metrics on a file with labels: accuracy or F1, calibration, a table of the classes or labels, a confusion matrix."""
     from mtsa.inference.auto import open_predictor
     from mtsa.progress import progress
 
@@ -55,6 +59,8 @@ def evaluate(
             score = predictor.evaluate(data, **options)
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.metrics.table())
         path = picture or run / "confusion.png"
-        drawn = predictor.draw(score, path)
-    if drawn and not as_json:
-        typer.echo(f"confusion matrix: {path}")
+        reliability = picture.with_suffix(f".reliability{picture.suffix}") if picture else run / "reliability.png"
+        drawn = {"confusion matrix": path} if predictor.draw(score, path) else {}
+        drawn |= {"reliability diagram": reliability} if predictor.draw_reliability(score, reliability) else {}
+    for what, file in drawn.items() if not as_json else ():
+        typer.echo(f"{what}: {file}")

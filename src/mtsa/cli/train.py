@@ -36,6 +36,12 @@ def train(
     frozen: Annotated[bool, typer.Option("--frozen", help="Do not train the pretrained model; trains in seconds.")] = False,
     encoder: Annotated[str | None, typer.Option(help="Context encoder (mtsa encoders).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    class_weights: Annotated[
+        str | None, typer.Option(help="Classifiers: balanced weights the loss by the inverse frequency of the class; or none.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Classifiers: dev metric that selects the best step, accuracy or macro_f1.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="section.key=value, over the recipe; repeatable.")
@@ -64,6 +70,8 @@ def train(
             pretrained=pretrained,
             encoder=encoder,
             seed=seed,
+            class_weights=class_weights,
+            metric=metric,
             settings=[*chosen, *(settings or [])],
         )
         try:

@@ -1,10 +1,12 @@
-"""Metrics of a classifier: accuracy, macro-F1, and the confusion matrix."""
+"""Metrics of a classifier: accuracy, macro-F1, the confusion matrix, and calibration where there are probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class ClassificationScore:
 
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
+    calibration: Calibration | None = None
 
     @property
     def count(self) -> int:
@@ -61,7 +64,9 @@ class ClassificationScore:
 
     def line(self) -> str:
         """The main metrics in one line."""
-        return f"accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f} ({self.count:,} examples)"
+        calibration = self.calibration
+        shown = "" if calibration is None else f", log loss {calibration.log_loss:.3f}, ECE {calibration.ece:.3f}"
+        return f"accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f}{shown} ({self.count:,} examples)"
 
     def table(self) -> str:
         """The main metrics, and those of each class."""
@@ -78,6 +83,7 @@ class ClassificationScore:
         return {
             "accuracy": self.accuracy,
             "macro_f1": self.macro_f1,
+            **({} if self.calibration is None else {"ece": self.calibration.ece, "log_loss": self.calibration.log_loss}),
             "count": self.count,
             "classes": [vars(score) for score in self.classes],
             "confusion": [list(row) for row in self.confusion],
@@ -85,9 +91,11 @@ class ClassificationScore:
         }
 
 
-def score_classes(truth: Sequence[int], answers: Sequence[int], labels: Sequence[str]) -> ClassificationScore:
+def score_classes(
+    truth: Sequence[int], answers: Sequence[int], labels: Sequence[str], calibration: Calibration | None = None
+) -> ClassificationScore:
     """Score predicted class indices."""
     counts = [[0] * len(labels) for _ in labels]
     for right, answer in zip(truth, answers, strict=True):
         counts[right][answer] += 1
-    return ClassificationScore(tuple(labels), tuple(map(tuple, counts)))
+    return ClassificationScore(tuple(labels), tuple(map(tuple, counts)), calibration)

@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mtsa.errors import InputError
+
 
 class Metrics(Protocol):
     """The metrics of a model's predictions. Those of a new task need these five members."""
@@ -40,9 +42,21 @@ class PartScore:
         warnings.warn("figures is now called metrics; the old name works until version 0.4", DeprecationWarning, stacklevel=2)
         return self.metrics
 
-    def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss."""
+    def curve(self, select: str = "") -> dict[str, float]:
+        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss.
+
+        Args:
+            select: the metric that is the score; empty: the one that the task chooses.
+
+        Raises:
+            InputError: there is no such metric.
+        """
         metrics = self.metrics.curve()
+        if select and select not in metrics:
+            known = ", ".join(name for name in metrics if name != "score")
+            raise InputError(f"training.metric is {select}, but the metrics of this task are {known}; remove it")
+        if select:
+            metrics = {**metrics, "score": metrics[select]}
         if self.loss is None:
             return metrics
         return {**metrics, "score": metrics["score"] - 1e-6 * min(self.loss, 100.0), "loss": self.loss}

@@ -54,6 +54,21 @@ class BaseNetwork(nn.Module):
         return Output(values)
 
 
+def calibrated(logits: Tensor, temperature: float) -> Tensor:
+    """Logits whose softmax (or sigmoid) gives calibrated probabilities; the order of the classes does not change."""
+    return logits if temperature == 1.0 else logits / temperature
+
+
+def check_temperature(temperature: float) -> None:
+    """Check a temperature of a configuration.
+
+    Raises:
+        ValueError: it is not above 0.
+    """
+    if not temperature > 0:
+        raise ValueError(f"the temperature is {temperature}; it must be above 0")
+
+
 def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Bool [B, N], True for real tokens: the mask if there is one, otherwise every id except that of padding."""
     return input_ids.ne(0) if attention_mask is None else attention_mask.bool()

@@ -46,6 +46,7 @@ class SentenceClassifier(SentenceNetwork):
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
+        sample_weight: Tensor | None = None,
         token_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
@@ -56,10 +57,11 @@ class SentenceClassifier(SentenceNetwork):
             attention_mask: 1 for real tokens [B, N]; None: every id except that of padding.
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
+            sample_weight: weight of the loss of each sentence [B], for a weighted mean; classes only.
             token_vectors: the output of the pretrained model for these tokens [B, N, E], if it is known.
             unused: further outputs of a tokenizer, which are ignored.
         """
         keep = real_tokens(input_ids, attention_mask)
         language = labels is not None and self.config.language > 0
         encoded = self.sentences(input_ids, keep, language=language, vectors=token_vectors)
-        return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict)
+        return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)

@@ -47,6 +47,8 @@ class MtsaConfig(BaseConfig):
         hidden: width of the hidden layer of the head; 0: no hidden layer.
         target: mean and standard deviation of the training targets of a regression model.
         language: weight of the language-model loss of the pretrained model in training.
+        softmax_temperature: what logits are divided by outside training, so that probabilities are calibrated. (A key
+            `temperature` would be one of text generation in `transformers`, which refuses to save it.)
         kwargs: arguments of `BaseConfig`.
     """
 
@@ -58,10 +60,12 @@ class MtsaConfig(BaseConfig):
         hidden: int = 300,
         target: tuple[float, float] = (0.0, 1.0),
         language: float = 0.0,
+        softmax_temperature: float = 1.0,
         **kwargs: Any,
     ) -> None:
         self.pooling, self.hidden = pooling, hidden
         self.target, self.language = list(target), language
+        self.softmax_temperature = softmax_temperature
         super().__init__(**kwargs)
 
 
@@ -89,15 +93,25 @@ class MtsaTaggerConfig(BaseConfig):
         finder: channels of the predicate finder; 0 for none.
         smoothing: label smoothing, the probability that training assigns to the other tags.
         tag_dropout: whether dropout applies to the input of the tag layer.
+        softmax_temperature: what the logits of the tags are divided by outside training, so that probabilities are calibrated.
+        finder_temperature: the same for the logits of the predicate finder.
         kwargs: arguments of `BaseConfig`.
     """
 
     model_type = "mtsa_tagger"
 
     def __init__(
-        self, flag: int = 0, finder: int = 0, smoothing: float = 0.0, tag_dropout: bool = True, **kwargs: Any
+        self,
+        flag: int = 0,
+        finder: int = 0,
+        smoothing: float = 0.0,
+        tag_dropout: bool = True,
+        softmax_temperature: float = 1.0,
+        finder_temperature: float = 1.0,
+        **kwargs: Any,
     ) -> None:
         self.flag, self.finder, self.smoothing, self.tag_dropout = flag, finder, smoothing, tag_dropout
+        self.softmax_temperature, self.finder_temperature = softmax_temperature, finder_temperature
         super().__init__(**kwargs)
 
     @property

@@ -27,6 +27,8 @@ class NetworkConfig:
     finder: int = 0
     smoothing: float = 0.0
     tag_dropout: bool = True
+    softmax_temperature: float = 1.0
+    finder_temperature: float = 1.0
     id2label: dict[int, str]
 
     def __init__(self, values: dict[str, Any]) -> None:

@@ -71,6 +71,7 @@ class PairClassifier(SentenceNetwork):
         pair_mask: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
+        sample_weight: Tensor | None = None,
         token_vectors: Tensor | None = None,
         pair_vectors: Tensor | None = None,
         **unused: Any,
@@ -85,6 +86,7 @@ class PairClassifier(SentenceNetwork):
             pair_mask: 1 for real tokens of the second sentences; None: every id except that of padding.
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
+            sample_weight: weight of the loss of each pair [B], for a weighted mean; classes only.
             token_vectors: the output of the pretrained model for `input_ids` [B, N, E], if it is known.
             pair_vectors: the same for `pair_ids` [B, M, E].
             unused: further outputs of a tokenizer, which are ignored.
@@ -98,12 +100,12 @@ class PairClassifier(SentenceNetwork):
             if pair_ids is not None or token_type_ids is None:
                 raise ValueError("this model reads both texts as one sequence; pass input_ids with token_type_ids")
             encoded = self.sentences(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
-            return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict)
+            return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)
         if token_vectors is not None:
             assert pair_ids is not None
             first = self.sentences(input_ids, keep, vectors=token_vectors).vectors
             second = self.sentences(pair_ids, real_tokens(pair_ids, pair_mask), vectors=pair_vectors).vectors
-            return self.build_output(self.head(first, second), labels, None, return_dict)
+            return self.build_output(self.head(first, second), labels, None, return_dict, sample_weight)
         if pair_ids is None:
             if token_type_ids is None:
                 raise ValueError("a pair model needs pair_ids, or token_type_ids that mark the tokens of the second sentence")
@@ -117,7 +119,7 @@ class PairClassifier(SentenceNetwork):
             return self.build_output(self.head(*sides), labels, None, return_dict)
         encoded = self._encode(*stack_padded(input_ids, keep, pair_ids, other), language)
         first, second = encoded.vectors.chunk(2)  # [B, D] each
-        return self.build_output(self.head(first, second), labels, encoded.language, return_dict)
+        return self.build_output(self.head(first, second), labels, encoded.language, return_dict, sample_weight)
 
     def _encode(self, ids: Tensor, keep: Tensor, language: bool) -> EncodedSentences:
         """Encode all sentences of a batch, in two groups by length to reduce padding."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base_network import BaseNetwork
+from .base_network import BaseNetwork, calibrated, check_temperature
 from .sentence_pooling import build_pooling
 
 
@@ -28,6 +28,7 @@ class SentenceNetwork(BaseNetwork):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
+        check_temperature(config.softmax_temperature)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
     def sentences(
@@ -54,12 +55,23 @@ class SentenceNetwork(BaseNetwork):
         loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
         return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
 
-    def build_output(self, raw: Tensor, labels: Tensor | None, language: Tensor | None, return_dict: bool | None) -> Any:
-        """The output in the form of `transformers`, from the logits [B, C] of a head."""
-        loss = None if labels is None else self._loss(raw, labels)
+    def build_output(
+        self,
+        raw: Tensor,
+        labels: Tensor | None,
+        language: Tensor | None,
+        return_dict: bool | None,
+        sample_weight: Tensor | None = None,
+    ) -> Any:
+        """The output in the form of `transformers`, from the logits [B, C] of a head.
+
+        Outside training, logits are divided by the temperature that calibrates their probabilities. The loss is always that
+        of the logits before.
+        """
+        loss = None if labels is None else self._loss(raw, labels, sample_weight)
         if loss is not None and language is not None:
             loss = loss + self.config.language * language[0] / language[1].clamp(min=1)
-        logits = raw
+        logits = raw if self.training else calibrated(raw, self.config.softmax_temperature)
         if self.config.num_labels == 1:
             mean, deviation = self.config.target
             logits = raw * deviation + mean  # on the scale of the training data
@@ -67,7 +79,10 @@ class SentenceNetwork(BaseNetwork):
             return (logits,) if loss is None else (loss, logits)
         return self.make_output(loss=loss, logits=logits)
 
-    def _loss(self, raw: Tensor, labels: Tensor) -> Tensor:
+    def _loss(self, raw: Tensor, labels: Tensor, sample_weight: Tensor | None) -> Tensor:
+        if raw.shape[1] > 1 and sample_weight is not None:
+            losses = F.cross_entropy(raw, labels, reduction="none")
+            return (sample_weight * losses).sum() / sample_weight.sum()
         if raw.shape[1] > 1:
             return F.cross_entropy(raw, labels)
         mean, deviation = self.config.target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from mtsa.data.frames import VERB
 from mtsa.progress import advance
 
 from .batched_inference import BATCH_SIZE, BATCH_TOKENS, TokenIds
-from .tagger import Tagger
+from .tagger import IGNORED, Tagger
 
 _FORCED_SCORE = 1000.0  # more than any difference of scores
 
@@ -53,6 +53,36 @@ def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
         return [row.nonzero()[:, 0].tolist() for row in found]
 
     return _predict_batches(model, rows, read, count=False)
+
+
+@torch.no_grad()
+def labelled_logits(model: Tagger, batches: Iterable[dict[str, Tensor]]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Logits and labels of all labelled words, to fit temperatures to.
+
+    Args:
+        model: the tagger.
+        batches: inputs of the model, with labels.
+
+    Returns:
+        Logits [n, T] and labels [n] of the tags under "labels"; with a predicate finder, logits [n, 2] and labels of its two
+        classes under "found".
+    """
+    training = model.training
+    model.eval()
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    for batch in batches:
+        inputs = {name: value.to(model.device) for name, value in batch.items()}
+        output = model(**{name: value for name, value in inputs.items() if name not in ("labels", "found")})
+        logits = {"labels": output.logits}
+        if output.found is not None and "found" in inputs:
+            logits["found"] = torch.stack([torch.zeros_like(output.found), output.found], -1)
+        for name, values in logits.items():
+            known = inputs[name] != IGNORED
+            found.setdefault(name, []).append((values[known].float().cpu(), inputs[name][known].cpu()))
+    model.train(training)
+    return {
+        name: (torch.cat([one for one, _ in parts]), torch.cat([one for _, one in parts])) for name, parts in found.items()
+    }
 
 
 def predicate_flags(indices: Sequence[int | None], like: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from mtsa.data.bio import is_bio, may_follow
 from mtsa.encoders.contract import Dense
 from mtsa.encoders.convolutional import MultiCnnEncoder
 
-from .base_network import BaseNetwork, real_tokens
+from .base_network import BaseNetwork, calibrated, check_temperature, real_tokens
 from .decoding import ViterbiDecoder
 
 IGNORED = -100  # label of positions that do not contribute to the loss
@@ -49,6 +49,8 @@ class Tagger(BaseNetwork):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config, extra=config.flag)
+        for temperature in (config.softmax_temperature, config.finder_temperature):
+            check_temperature(temperature)
         self.flags = nn.Embedding(2, config.flag) if config.flag else None
         if self.flags is not None:
             nn.init.normal_(self.flags.weight, std=config.flag**-0.5)
@@ -74,6 +76,8 @@ class Tagger(BaseNetwork):
     ) -> Any:
         """Logits [B, N, T] of the tags, and the mean loss over the labelled words.
 
+        Outside training, logits are divided by the temperatures that calibrate their probabilities.
+
         Args:
             input_ids: token ids [B, N].
             attention_mask: 1 for real words [B, N]; None: every id except that of padding.
@@ -93,6 +97,9 @@ class Tagger(BaseNetwork):
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and found is not None:
             loss = loss + _finder_loss(scores, found)
+        if not self.training:
+            logits = calibrated(logits, self.config.softmax_temperature)
+            scores = None if scores is None else calibrated(scores, self.config.finder_temperature)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
         return self.make_output(loss=loss, logits=logits, found=scores)

@@ -39,6 +39,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     stratified: ClassVar[bool] = False  # whether dev parts and folds are drawn from each class by itself
+    weighs_classes: ClassVar[bool] = False  # whether training.class_weights applies: labels of a batch are class indices
+    selection_metrics: ClassVar[tuple[str, ...]] = ()  # metrics that training.metric may name; empty: no choice
     files: ClassVar[int] = 1  # files of a part: two for parallel text
     columns: ClassVar[tuple[str, ...]] = ("text", "label")  # values of an example that is given as a tuple
     corpora: ClassVar[tuple[str, ...]] = ()  # embedded corpora that it can be trained on
@@ -209,7 +211,9 @@ class Task(ABC):
         return found
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """The weight of a batch's mean loss when the losses of several are averaged: its examples."""
+        """The weight of a batch's mean loss when the losses of several are averaged: its examples, or their weights."""
+        if "sample_weight" in inputs:
+            return float(inputs["sample_weight"].sum())
         return float(len(inputs["labels"]))
 
     def shard_blocks(self, recipe: Recipe) -> bool:

@@ -41,6 +41,11 @@ class EncodedData(ABC):
         """All of it, or a random part that fits into memory."""
         return self
 
+    @property
+    def class_counts(self) -> list[int]:
+        """How many examples each class has; empty where an example has no class."""
+        return []
+
     @abstractmethod
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
         """Some examples as a padded batch, under the names of the model's arguments."""
@@ -64,6 +69,14 @@ class EncodedData(ABC):
     @abstractmethod
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
         """The metrics of such predictions, for all examples or for some."""
+
+    def calibrate(self, model: Any) -> dict[str, float]:
+        """Fit the temperatures of a model's probabilities, which are 1 so far, to these examples.
+
+        Returns:
+            Values of the model's configuration, by name; empty where it has no probabilities.
+        """
+        return {}
 
     def padded_size(self, batch: Sequence[int]) -> int:
         """Tokens of a batch, padding included."""

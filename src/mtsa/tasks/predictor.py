@@ -182,6 +182,10 @@ class Predictor(ABC):
         """Draw metrics as a picture, such as a confusion matrix; whether there is one."""
         return False
 
+    def draw_reliability(self, score: PartScore, path: Path) -> bool:
+        """Draw a reliability diagram of the probabilities; whether there is one."""
+        return False
+
     def sentence_embedder(self) -> SentenceEmbedder | None:
         """The model for `mtsa embed`; None where it has no sentence vectors."""
         return None

@@ -10,15 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtsa.data.batching import make_batch
+from mtsa.data.batching import make_batch, sorted_batches
 from mtsa.data.bio import to_spans, to_tags
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.tagged import TaggedSentence
+from mtsa.metrics.calibration import fit_temperature
 from mtsa.metrics.counts import Counts
 from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.semantic_roles import RoleScore
 from mtsa.metrics.spans import score_tags
-from mtsa.models.tag_inference import find_predicates, predicate_flags, predict_tags
+from mtsa.models.batched_inference import BATCH_SIZE, BATCH_TOKENS
+from mtsa.models.tag_inference import find_predicates, labelled_logits, predicate_flags, predict_tags
 from mtsa.models.tagger import IGNORED
 
 from .encoded import EncodedData
@@ -39,6 +41,9 @@ class TaggedData(EncodedData):
     def predict(self, model: Any) -> list[list[str]]:
         """The tags of each sentence."""
         return [[self.names[tag] for tag in row] for row in predict_tags(model, self.rows)]
+
+    def calibrate(self, model: Any) -> dict[str, float]:
+        return _temperatures(model, self)
 
     def score(self, predictions: list[list[str]], indices: Sequence[int] | None = None) -> PartScore:
         chosen = range(len(self)) if indices is None else indices
@@ -112,6 +117,9 @@ class RoleData(EncodedData):
             found[index] = row
         return RolePredictions(frames, found)
 
+    def calibrate(self, model: Any) -> dict[str, float]:
+        return _temperatures(model, self)
+
     def score(self, predictions: RolePredictions, indices: Sequence[int] | None = None) -> PartScore:
         """Roles by the rules of CoNLL-05, for all predicates and for verbs; and how well predicates were found."""
         score, verbs, seen = RoleScore(), RoleScore(), Counts()
@@ -126,6 +134,14 @@ class RoleData(EncodedData):
                 seen.add(len(truth & found), len(found), len(truth))
         score.predicates, score.verbs = seen, verbs if verbs.frames else None
         return PartScore(score)
+
+
+def _temperatures(model: Any, data: TaggedData | RoleData) -> dict[str, float]:
+    """The temperatures of the tags and of the predicate finder."""
+    batches = sorted_batches(data.lengths, tokens=BATCH_TOKENS, most=BATCH_SIZE)
+    found = labelled_logits(model, (data.collate(batch) for batch in batches))
+    keys = {"labels": "softmax_temperature", "found": "finder_temperature"}
+    return {keys[name]: fit_temperature(logits, labels) for name, (logits, labels) in found.items()}
 
 
 def tag_labels(tags: Sequence[Sequence[str] | None], names: list[str], like: Tensor) -> Tensor:

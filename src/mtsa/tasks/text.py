@@ -26,7 +26,7 @@ from mtsa.models.classifier import SentenceClassifier
 from mtsa.models.pair import PairClassifier
 from mtsa.training.defaults import pretrained_settings, text_settings
 from mtsa.training.model_inputs import Inputs
-from mtsa.training.recipe import Recipe
+from mtsa.training.recipe import METRICS, Recipe
 from mtsa.training.split import Split, check_labels
 
 from .base import Sections, Task, unread_keys
@@ -185,6 +185,8 @@ class Classification(TextTask):
 
     name = "classification"
     stratified = True
+    weighs_classes = True
+    selection_metrics = METRICS
     corpora = ("questions",)
     pipeline_tag = "text-classification"
 
@@ -202,6 +204,8 @@ class PairClassification(TextTask):
 
     name = "pair"
     stratified = True
+    weighs_classes = True
+    selection_metrics: ClassVar[tuple[str, ...]] = METRICS
     paired = True
     columns = ("text", "pair", "label")
     corpora: ClassVar[tuple[str, ...]] = ("entailment",)
@@ -220,6 +224,8 @@ class Similarity(PairClassification):
 
     name = "similarity"
     stratified = False
+    weighs_classes = False
+    selection_metrics = ()
     numeric = True
     corpora = ()
     pipeline_tag = "sentence-similarity"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from mtsa.data import tokenization
 from mtsa.data.batching import make_batch, pad_vectors
+from mtsa.metrics.calibration import fit_temperature, measure_calibration
 from mtsa.metrics.classification import score_classes
 from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
@@ -74,8 +74,15 @@ class TextData(EncodedData):
         labels, logits = self.labels[chosen], predictions[chosen]
         if not self.names:
             return PartScore(score_numbers(labels.tolist(), logits[:, 0].tolist()))
-        loss = F.cross_entropy(logits, labels).item()
-        return PartScore(score_classes(labels.tolist(), logits.argmax(-1).tolist(), self.names), loss)
+        found = measure_calibration(logits, labels)
+        return PartScore(score_classes(labels.tolist(), logits.argmax(-1).tolist(), self.names, found), found.log_loss)
+
+    @property
+    def class_counts(self) -> list[int]:
+        return torch.bincount(self.labels, minlength=len(self.names)).tolist() if self.names else []
+
+    def calibrate(self, model: Any) -> dict[str, float]:
+        return {"softmax_temperature": fit_temperature(self.predict(model), self.labels)} if self.names else {}
 
     def padded_size(self, batch: Sequence[int]) -> int:
         if self.pairs is None:

@@ -136,6 +136,15 @@ class TextPredictor(Predictor):
         draw_confusion(score.metrics, path)
         return True
 
+    def draw_reliability(self, score: PartScore, path: Path) -> bool:
+        from mtsa.inference.reliability import draw_reliability
+        from mtsa.metrics.classification import ClassificationScore
+
+        if not isinstance(score.metrics, ClassificationScore) or score.metrics.calibration is None:
+            return False
+        draw_reliability(score.metrics.calibration, path)
+        return True
+
     def sentence_embedder(self) -> TextPredictor | None:
         return None if self.joint else self
 

@@ -41,6 +41,8 @@ def plan_run(
     pretrained: str | None = None,
     encoder: str | None = None,
     seed: int | None = None,
+    class_weights: str | None = None,
+    metric: str | None = None,
     settings: list[str] | None = None,
     sized: bool = True,
     source: str = "the command line",
@@ -59,8 +61,8 @@ def plan_run(
         table["vectors"]["file"] = vectors
     if pretrained is not None:
         table["pretrained"] = {"model": pretrained}
-    if seed is not None:
-        table["training"]["seed"] = seed
+    chosen = {"seed": seed, "class_weights": class_weights, "metric": metric}
+    table["training"] |= {key: value for key, value in chosen.items() if value is not None}
     rename_keys(table, source)
     if recipe is not None:
         base = load_recipe(recipe)

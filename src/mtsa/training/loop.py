@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +86,7 @@ class TrainingLoop:
         dev: dev examples; their score selects the best step.
         known: indices of the words that have a pretrained vector, for `vectors.lr_multiplier`.
         folder: where checkpoints are written.
+        class_weights: weight of the loss of each class, if they differ.
         tensorboard: where TensorBoard files are written, if wanted.
         stop_step: step to end at, if that is before the end of the learning-rate schedule.
     """
@@ -100,13 +101,16 @@ class TrainingLoop:
         *,
         known: Tensor,
         folder: Path,
+        class_weights: Sequence[float] = (),
         tensorboard: Path | None = None,
         stop_step: int | None = None,
     ) -> None:
         training = recipe.training
         self.model, self.recipe, self.task, self.train_part, self.dev_part = model, recipe, task, train, dev
         self.folder, self.tensorboard = folder, tensorboard
+        self.metric = training.metric if training.metric != Training().metric else ""  # by default the score of the task
         self.world = world()
+        self.class_weights = torch.tensor(class_weights, device=self.world.device)
         self.state = LoopState(processes=self.world.size)
         self.epoch_steps = steps_per_epoch(train, training)
         self.max_steps, self.eval_steps = steps_of(training, self.epoch_steps)
@@ -157,7 +161,7 @@ class TrainingLoop:
                 due = step % self.eval_steps == 0 or step >= self.stop_step
                 if due:
                     metrics = self.evaluate()
-                    shown = next((name for name in metrics if name not in ("step", "score", "loss")), None)
+                    shown = self.metric or next((name for name in metrics if name not in ("step", "score", "loss")), None)
                     note = f"dev {shown} {metrics[shown]:.3f}" if shown else ""
                     write(step, {f"dev/{name}": value for name, value in metrics.items() if name != "step"})
                 if due or stopping:
@@ -185,11 +189,13 @@ class TrainingLoop:
         training, device = self.recipe.training, self.world.device
         shares = (self.train_part.collate(batch[self.world.rank :: self.world.size]) for batch in batches)
         inputs = [{name: value.to(device) for name, value in share.items()} for share in shares]
+        if len(self.class_weights):
+            inputs = [{**given, "sample_weight": self.class_weights[given["labels"]]} for given in inputs]
         weights = [self.task.loss_weight(given) for given in inputs]
         total = torch.tensor(float(sum(weights)), device=device)
         if self.world.size > 1:
             dist.all_reduce(total)
-        total = total.clamp(min=1.0)  # a batch may have no labelled token at all
+        total = torch.where(total > 0, total, 1.0)  # a batch may have no labelled token at all
         self.parallel.train()
         mean = 0.0
         for place, (given, weight) in enumerate(zip(inputs, weights, strict=True)):
@@ -226,7 +232,7 @@ class TrainingLoop:
         """Score the dev part and add the metrics to the curve. Every process scores all of it, so that all decide alike."""
         with self._whole_model():
             self.model.eval()
-            metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).curve()
+            metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).curve(self.metric)
         if self.world.size > 1:  # different processors round differently: the metrics of the first process count
             values = torch.tensor(list(metrics.values()), dtype=torch.float64, device=self.world.device)
             dist.broadcast(values, 0)

@@ -78,6 +78,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "The dev metrics selected the model" + ("; the test metrics did not." if len(scores) > 1 else "."),
         *(["The dev metrics are from before the refit, which also trains on the dev data."] if recipe.training.refit else []),
+        *_calibration_lines(record.get("calibration", {})),
         "",
         "## Limits",
         "",
@@ -85,6 +86,19 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         + "It was evaluated only on text like the training data.",
     ]
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
+
+
+def _calibration_lines(temperatures: Mapping[str, float]) -> list[str]:
+    """How the probabilities were calibrated; nothing for models without probabilities."""
+    if not temperatures:
+        return []
+    shown = ", ".join(f"`{name}` {value:.3g}" for name, value in temperatures.items())
+    return [
+        "",
+        f"Probabilities are calibrated: logits are divided by a temperature ({shown}) that was fitted to the dev data.",
+        "Log loss and expected calibration error (ECE, 15 bins), where given, are measured with it; those of the dev data are",
+        "too optimistic, because the temperature was fitted to the same examples.",
+    ]
 
 
 def _dataset(recipe: Recipe, part: str) -> str:

@@ -13,6 +13,7 @@ from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
+from .class_balance import balanced_weights, rare_class_remarks
 from .model_inputs import Inputs
 from .recipe import Recipe
 from .split import Split, repeated
@@ -32,6 +33,7 @@ class Prepared:
     config: PretrainedConfig
     parts: dict[str, EncodedData]  # train, dev, test where there is one, and further tests as "test:NAME"
     remarks: list[str] = field(default_factory=list)
+    class_weights: list[float] = field(default_factory=list)  # of the loss, for each class; empty: none
     repeated: list[bool] = field(default_factory=list)  # which rows of the test part also occur in the training or dev data
 
     def model(self) -> PreTrainedModel:
@@ -65,6 +67,10 @@ def prepare(recipe: Recipe, split: Split) -> Prepared:
         if truncated:
             remarks.append(f"{name}: {task.truncation_remark(recipe, truncated, training=name == 'train')}")
     remarks += inputs.remarks
+    counts, training = parts["train"].class_counts, recipe.training
+    if training.class_weights == "none" and training.metric != "macro_f1":
+        remarks += rare_class_remarks(labels, counts)
+    weights = balanced_weights(counts) if training.class_weights == "balanced" else []
     config = task.model_config(recipe, labels, inputs, parts["train"].sample)
     known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(task.rows_of(example))]
-    return Prepared(recipe, labels, inputs, config, parts, remarks, known)
+    return Prepared(recipe, labels, inputs, config, parts, remarks, weights, known)

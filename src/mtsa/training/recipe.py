@@ -15,6 +15,8 @@ OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")
 DISTRIBUTED = ("ddp", "fsdp")
 PRECISIONS = ("float32", "bfloat16")
+CLASS_WEIGHTS = ("none", "balanced")
+METRICS = ("accuracy", "macro_f1")
 PAIR_ENCODINGS = ("separate", "joint")
 
 
@@ -145,6 +147,8 @@ class Training:
     epochs: int = 30
     eval_steps: int = 0  # steps between evaluations; 0: one epoch
     patience: int = 5  # evaluations without a better one; 0: never stop early
+    class_weights: str = "none"  # classifiers: or "balanced": the loss of an example is divided by the frequency of its class
+    metric: str = "accuracy"  # classifiers: dev metric that selects the best step, or "macro_f1"
     refit: bool = False  # train again on training and dev data, for as many epochs as the best step
     seed: int = 0
     precision: str = "float32"  # or "bfloat16": autocast of the forward pass

@@ -6,9 +6,22 @@ from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
 from mtsa.messages import nearest
 from mtsa.models.sentence_pooling import POOLINGS
+from mtsa.tasks.base import unread_keys
 from mtsa.tasks.registry import get_task
 
-from .recipe import DISTRIBUTED, OPTIMIZERS, PAIR_ENCODINGS, PRECISIONS, SCHEDULES, Pretrained, Recipe, Training, Vectors
+from .recipe import (
+    CLASS_WEIGHTS,
+    DISTRIBUTED,
+    METRICS,
+    OPTIMIZERS,
+    PAIR_ENCODINGS,
+    PRECISIONS,
+    SCHEDULES,
+    Pretrained,
+    Recipe,
+    Training,
+    Vectors,
+)
 
 _OWN = "(an encoder of your own is loaded with --plugin MODULE)"
 
@@ -25,6 +38,8 @@ def check_names(recipe: Recipe, source: str) -> None:
         ("training.schedule", recipe.training.schedule, SCHEDULES),
         ("training.distributed", recipe.training.distributed, DISTRIBUTED),
         ("training.precision", recipe.training.precision, PRECISIONS),
+        ("training.class_weights", recipe.training.class_weights, CLASS_WEIGHTS),
+        ("training.metric", recipe.training.metric, METRICS),
         ("model.pair_encoding", recipe.model.pair_encoding, PAIR_ENCODINGS),
     )
     try:
@@ -96,7 +111,12 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
         raise InputError(f"{source}: data.tests must be further test files with different names, in addition to data.test")
-    get_task(recipe.task).check_settings(recipe, source)
+    task = get_task(recipe.task)
+    if not task.weighs_classes:
+        unread_keys(recipe, source, task.name, "training", ["class_weights"])
+    if not task.selection_metrics:
+        unread_keys(recipe, source, task.name, "training", ["metric"])
+    task.check_settings(recipe, source)
 
 
 def _check_pretrained(recipe: Recipe, source: str) -> None:

@@ -116,8 +116,9 @@ def _run(
     loop = _loop(prepared, recipe, model, folder / CHECKPOINTS, folder / "tensorboard" if tensorboard else None)
     _train(loop, last, "training", best=True)
     best = loop.load_best()
+    calibration = _calibrate(loop)
     dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
-    end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds)
+    end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds, calibration)
     if recipe.training.refit:
         end = _refit(end, split, folder / REFIT)
     outcome = _finish(end, folder, sources, loop.state.curve, write=first)
@@ -146,6 +147,7 @@ class _TrainingResult:
     best: int  # step
     steps: int
     seconds: float
+    calibration: dict[str, float]  # temperatures, by their names in the configuration
     refit_steps: int = 0
 
 
@@ -164,8 +166,25 @@ def _loop(
         prepared.parts["dev"],
         known=prepared.inputs.known,
         folder=folder,
+        class_weights=prepared.class_weights,
         tensorboard=tensorboard,
     )
+
+
+def _calibrate(loop: TrainingLoop) -> dict[str, float]:
+    """Fit the temperatures of the model to the dev part; every process gets those of the first."""
+    found = loop.dev_part.calibrate(loop.model)
+    if loop.world.size > 1 and found:
+        values = torch.tensor(list(found.values()), dtype=torch.float64, device=loop.world.device)
+        dist.broadcast(values, 0)
+        found = dict(zip(found, values.tolist(), strict=True))
+    _set_temperatures(loop.model, found)
+    return found
+
+
+def _set_temperatures(model: PreTrainedModel, temperatures: dict[str, float]) -> None:
+    for name, value in temperatures.items():
+        setattr(model.config, name, value)
 
 
 def _train(loop: TrainingLoop, last: Path | None, note: str, *, best: bool) -> None:
@@ -225,9 +244,11 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     last = checkpoints.list_checkpoints(folder)
     _train(loop, last[-1] if last else None, "refit", best=False)
     loop.load_last()
+    _set_temperatures(loop.model, first.calibration)  # the dev data is training data here
     prepared.repeated = first.prepared.repeated
     prepared.remarks = first.prepared.remarks
-    return _TrainingResult(prepared, loop, first.dev, first.best, first.steps, first.seconds + loop.seconds, steps)
+    seconds = first.seconds + loop.seconds
+    return _TrainingResult(prepared, loop, first.dev, first.best, first.steps, seconds, first.calibration, steps)
 
 
 def _finish(
@@ -252,6 +273,7 @@ def _finish(
             "steps": end.steps,
             "best_step": end.best,
             "refit_steps": end.refit_steps,
+            "calibration": end.calibration,
             "seconds": end.seconds,
             "dev_curve": dev_curve,
         }

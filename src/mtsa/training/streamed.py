@@ -36,6 +36,7 @@ class StreamedData(EncodedData):
     shards: Shards
     encode: Callable[[list[Any]], tuple[EncodedData, int]]  # encoded examples, and the number of truncated texts
     sizes: list[array[int]]  # tokens of each row, of each shard
+    counts: list[int]  # examples of each class; empty where an example has no class
     starts: list[int]  # index of the first row of each shard, and the number of all rows
     _loaded: dict[int, EncodedData] = field(default_factory=dict)  # the shard in memory
 
@@ -46,6 +47,10 @@ class StreamedData(EncodedData):
     def sample(self) -> EncodedData:
         """The first shard, which is a random sample of all."""
         return self.shard(0)
+
+    @property
+    def class_counts(self) -> list[int]:
+        return self.counts
 
     @property
     def lengths(self) -> list[int]:
@@ -97,14 +102,16 @@ def stream_part(shards: Shards, encode: Callable[[list[Any]], tuple[EncodedData,
         InputError: a shard is damaged, or all its texts are too long.
     """
     sizes: list[array[int]] = []
+    counts: list[int] = []
     truncated = 0
     for place in range(len(shards.counts)):
         part, count = encode(shards.read(place))
         if not len(part):
             raise InputError(f"{shards.folder}: all texts of shard {place} are too long; increase tokens.max_length")
         sizes.append(array("i", part.lengths))
+        counts = [sum(both) for both in zip(counts or [0] * len(part.class_counts), part.class_counts, strict=True)]
         truncated += count
-    return StreamedData([], shards, encode, sizes, [0, *accumulate(map(len, sizes))]), truncated
+    return StreamedData([], shards, encode, sizes, counts, [0, *accumulate(map(len, sizes))]), truncated
 
 
 def make_shards(recipe: Recipe, folder: Path, *, megabytes: float) -> tuple[Shards, list[str]]:
