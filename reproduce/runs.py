@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtsa.baselines import BASELINES, check_installed, run_baseline
+from mtsa.baselines import check_installed
 from mtsa.files import fingerprint, write_json
 from mtsa.machine import circumstances
+from mtsa.models.pretrained_source import locate_pretrained
 from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
@@ -96,6 +97,8 @@ def cell_runs(table: Table, dataset: DataSet, model: Model, count: int, paths: P
         InputError: a package that the model needs is not installed.
     """
     if not model.encoder:
+        from .baseline_run import BaselineRun
+
         check_installed(model.name)
         return [
             BaselineRun(table.name, dataset.name, model.name, dataset.run_name(number), dataset, number, paths)
@@ -180,6 +183,9 @@ class TrainedRun(Run):
         found = self.data.files(self.paths)
         if self.kind.pretrained:
             found |= {f"{self.kind.pretrained}/{name}": (self._pretrained / name).resolve() for name in MODEL_FILES}
+        elif self.recipe.pretrained.model:
+            source = Path(locate_pretrained(self.recipe.pretrained.model))
+            found |= {f"{self.recipe.pretrained.model}/{name}": source / name for name in MODEL_FILES}
         elif self.recipe.vectors.file:
             found[self.paths.glove.name] = self.paths.glove
         return found
@@ -320,42 +326,6 @@ def _evaluate(folder: Path, split: Split, *, train: bool) -> dict[str, Any]:
             scores["unseen"] = without_lists(unseen.as_json())
         found["test"][name.removeprefix("test:")] = scores
     return found
-
-
-@dataclass(frozen=True)
-class BaselineRun(Run):
-    """A simple text baseline on the same split."""
-
-    data: DataSet
-    number: int
-    paths: Paths
-
-    @functools.cached_property
-    def recipe(self) -> Recipe:
-        """The recipe of the data set, which decides how the files are read and split."""
-        data, settings = self.data.data_settings(self.paths), self.paths.vector_settings
-        return build_recipe(self.data.recipe, data=data, vectors=str(self.paths.glove), seed=self.number, settings=settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        data = plain_settings(self.recipe)["data"]
-        return {"data": data, **BASELINES[self.model].settings, "folds": self.data.folds, "seed": self.number}
-
-    @property
-    def files(self) -> dict[str, Path]:
-        return self.data.files(self.paths)
-
-    def execute(self, folder: Path) -> dict[str, Any]:
-        with progress(f"{self.dataset} {self.model} {self.name}"):
-            whole = self.data.split(self.recipe, self.paths, self.number)
-            split = whole
-            if not BASELINES[self.model].phrases:
-                data = dataclasses.replace(self.recipe.data, phrases=False, oversampling=0)
-                split = self.data.split(dataclasses.replace(self.recipe, data=data), self.paths, self.number)
-            found = run_baseline(self.model, split, self.number, known=repeated(whole))
-            test = found["test"]
-            test["items"] = pack_items([{"accuracy": float(right)} for right in test.pop("correct")])
-            return {**found, "test": {"test": test}}
 
 
 def plain_settings(recipe: Recipe) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from reproduce.table import Table, by_name
 
 from .classification import CLASSIFICATION
 from .nli import NLI
+from .pretrained import PRETRAINED
 from .repairs import REPAIRS
 from .srl import SRL
 from .translation import TRANSLATION
 
-TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION, REPAIRS])
+TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION, PRETRAINED, REPAIRS])
 
-__all__ = ["CLASSIFICATION", "NLI", "REPAIRS", "SRL", "TABLES", "TRANSLATION"]
+__all__ = ["CLASSIFICATION", "NLI", "PRETRAINED", "REPAIRS", "SRL", "TABLES", "TRANSLATION"]

