@@ -187,3 +187,27 @@ def bench_paper(
         record = recorded(path, lambda: paper_recipes.run(data, names, steps, path, tick))
     header, *rows = paper_recipes.table(record)
     typer.echo(aligned(header, rows))
+
+
+@bench.command("texts")
+def bench_texts(
+    data: Annotated[str, typer.Option(help="Labelled texts: a file, or an embedded corpus.")] = "corpus:questions",
+    format: Annotated[str | None, typer.Option(help="Format of the file; by its ending when left out.")] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Texts to predict, at most.")] = 4000,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps that are timed.")] = 20,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each contender; the best counts.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Texts per second of fine-tuning and of prediction, beside fastText, spaCy and sentence-transformers."""
+    from mtsa.bench.layer import aligned
+
+    from .benchmarks import texts_per_second
+
+    options = {} if format is None else {"format": format}
+    with progress("measuring", unit="steps"):
+        record = recorded(
+            out / "bench-texts.json",
+            lambda: texts_per_second.run(data, options, texts=texts, steps=steps, repeats=repeats),
+        )
+    for header, *rows in texts_per_second.tables(record):
+        typer.echo(aligned(header, rows) + "\n")

@@ -14,7 +14,7 @@ from mtsa.inference import export_parity as parity
 from mtsa.messages import one_line
 from reproduce.markdown import markdown
 
-from . import cost, paper_recipes, serving, stacks, tagging
+from . import cost, paper_recipes, serving, stacks, tagging, texts_per_second
 from . import nli as pairs
 
 _TITLES = {
@@ -49,6 +49,7 @@ def sections(records: Path) -> list[str]:
         "srl": _stack_section,
         "sentences": _sentence_section,
         "paper-recipes": _paper_section,
+        "texts-per-second": _texts_section,
     }
     found = []
     for path in sorted(records.glob("*/bench-*.json")):
@@ -81,6 +82,16 @@ def _paper_section(record: dict[str, Any], path: Path) -> str:
     text = _PAPER_TEXT.format(steps=record["rows"][0]["measured_steps"] + 1)
     parts = ["## Trainings with the paper's settings\n", _circumstances(record, path), text]
     return "\n".join([*parts, markdown(paper_recipes.table(record)), ""])
+
+
+def _texts_section(record: dict[str, Any], path: Path) -> str:
+    """Texts per second of fine-tuning and prediction."""
+    about = (
+        f"{record['texts']:,} texts of `{record['data']}`, {record['words_per_text']:.0f} words each on average; models are "
+        "trained for one step, which does not change their speed."
+    )
+    parts = ["## Texts per second over MiniLM, beside other libraries\n", _circumstances(record, path), about, ""]
+    return "\n".join([*parts, *(f"{markdown(table)}\n" for table in texts_per_second.tables(record))])
 
 
 def _batch_section(record: dict[str, Any], path: Path) -> str:
