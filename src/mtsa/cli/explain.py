@@ -104,10 +104,10 @@ def _contributions(one: AttentionMaps, top: int) -> Iterator[str]:
 
     if one.contributions is not None:
         total = float(one.contributions.sum()) + one.bias
-        yield f"{one.answer}: contributions of the words to the output {total:+.3f} (bias {one.bias:+.3f}):"
+        yield f"{one.answer}: contributions of the words to the output {total:+z.3f} (bias {one.bias:+z.3f}):"
         if not top:
             values = one.contributions.tolist()
-            yield "  ".join(f"{word} {value:+.3f}" for word, value in zip(one.words, values, strict=True))
+            yield "  ".join(f"{word} {value:+z.3f}" for word, value in zip(one.words, values, strict=True))
     elif top and not one.layers:
         yield "pooling weights of the words, as the mean of all features:"
     if top and (one.contributions is not None or not one.layers):

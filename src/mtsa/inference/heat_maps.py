@@ -1,7 +1,7 @@
 """Heat maps of attention weights, in the layout of the paper: heads and source2token of a sentence side by side.
 
-Rows are queries (governors), columns are keys (dependents). Below them are the pooling weights and the contributions of words as
-bars; a model without attention layers has the bars only.
+Rows are queries (governors), columns are keys (dependents). Below them are the pooling weights and the contributions of
+words as bars; a model without attention layers has the bars only.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from torch import Tensor
 
 from mtsa.errors import InputError
 from mtsa.files import replacing
@@ -85,7 +83,7 @@ def check_choice(one: AttentionMaps, layer: int, feature: int | None) -> None:
 def _below(one: AttentionMaps, headed: bool) -> float:
     """Inches for the bars of a sentence, below its maps if there are some."""
     if headed:
-        return 2.6 + (0.0 if one.contributions is None else 2.6)
+        return 2.6
     lines = 0.2 * -(-len(one.words) // _LINE) if len(one.words) > _WIDEST else 0.0
     return 0.6 + lines + 2.6 * ((one.pooling is not None) + (one.contributions is not None))
 
@@ -120,20 +118,20 @@ def check_feature(layer: LayerMaps, feature: int | None) -> None:
 
 def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
     bars = [draw for draw, values in ((_bars, one.pooling), (_signed_bars, one.contributions)) if values is not None]
-    ratios = [4] * bool(heads) + [1 if heads else 2] * len(bars)
-    grid = figure.add_gridspec(len(ratios), len(heads) + 1, height_ratios=ratios)
     letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if heads and len(one.words) <= _WIDEST else 8.0
+    upper = lower = figure
+    if heads and bars:  # parts of their own, since bars over several columns would push the maps apart
+        upper, lower = figure.subfigures(2, 1, height_ratios=[size + 0.6, 2.0 * len(bars)])
     if heads:
-        _layer(figure, grid, one, layer, heads, letters, feature)
-    for row, draw in enumerate(bars, bool(heads)):
-        draw(figure.add_subplot(grid[row, :]), one, letters)
+        _layer(upper, one, layer, heads, letters, feature)
+    for row, draw in enumerate(bars, 1):
+        draw(lower.add_subplot(len(bars), 1, row), one, letters)
     figure.suptitle(_title(one, layer), fontsize=10, parse_math=False)
 
 
-def _layer(
-    figure: Any, grid: Any, one: AttentionMaps, layer: int, heads: list[int], letters: float, feature: int | None
-) -> None:
+def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letters: float, feature: int | None) -> None:
     found = one.layers[layer]
+    grid = figure.add_gridspec(1, len(heads) + 1)
     relative = relative_weights(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
@@ -185,12 +183,13 @@ def _signed_bars(axes: Any, one: AttentionMaps, letters: float) -> None:
     values = one.contributions.tolist()
     bars = axes.bar(range(len(values)), values, color=["tab:blue" if value >= 0 else "tab:red" for value in values])
     if len(values) <= _WIDEST:
-        axes.bar_label(bars, [f"{value:+.2f}" for value in values], fontsize=min(7.0, letters), padding=2)
+        axes.bar_label(bars, [f"{value:+z.2f}" for value in values], fontsize=min(7.0, letters), padding=2)
         axes.margins(y=0.18)
     axes.axhline(0, color="black", linewidth=0.8)
     _name_columns(axes, one.words, letters)
     axes.set_ylabel("contribution", fontsize=8)
-    axes.set_title(f"sum {sum(values):+.2f}, bias {one.bias:+.2f}, together {sum(values) + one.bias:+.2f}", fontsize=8)
+    axes.set_title(f"words {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8)
+    axes.tick_params(axis="y", labelsize=8)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 

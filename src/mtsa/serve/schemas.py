@@ -141,7 +141,8 @@ class SentenceWeights(BaseModel):
     layers: list[LayerWeights]
     pooling: list[list[float]] | None = Field(description="for each word, a weight for each feature of the pooled vector")
     contributions: list[float] | None = Field(
-        None, description="what each word adds to the logit of the predicted class, or to the number: of linear heads over means"
+        None,
+        description="what each word adds to the logit of the predicted class, or to the number: of linear heads over means",
     )
     bias: float | None = Field(None, description="the rest of that logit or number")
 
