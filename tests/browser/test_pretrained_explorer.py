@@ -36,7 +36,8 @@ def choose(page, name):
 
 
 def shown(value):
-    return f"{'\u2212' if value <= -0.005 else '+'}{abs(value):.2f}"
+    sign = "\u2212" if value <= -0.005 else "+"
+    return f"{sign}{abs(value):.2f}"
 
 
 def test_each_word_has_a_bar_with_its_value(page):

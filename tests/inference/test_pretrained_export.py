@@ -12,6 +12,9 @@ TEXTS = ["The Redder apples are here", "", "pear", "a very blue plum and apples 
 LONG, LONGER = "red pear " * 45, "a blue plum " * 40  # room for an odd number of tokens of both: the longer keeps one more
 PAIRS = [("the red apples", "a blue one"), ("apples", LONG), (LONG, "apples"), (LONG, LONGER), (LONGER, LONG)]
 
+OTHERS = [("texts", "onnx"), ("texts", "torch"), ("attended", "torch")]
+OTHER_PAIRS = [("pairs", "onnx"), ("attended_pairs", "onnx"), ("attended_pairs", "torch")]
+
 
 def exported(predictor, out, form, *more):
     done = call(predictor.run.folder, "--out", out, "--to", form, *more)
@@ -22,8 +25,9 @@ def exported(predictor, out, form, *more):
     return report
 
 
-@pytest.mark.parametrize("form", ["onnx", "torch"])
-@pytest.mark.parametrize("name", ["texts", "attended"])
+@pytest.mark.parametrize(
+    ("name", "form"), [("attended", "onnx"), *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)]
+)
 def test_texts(bert_runs, name, form, tmp_path):
     predictor = bert_runs[name]
     exported(predictor, tmp_path / "out", form)
@@ -31,8 +35,10 @@ def test_texts(bert_runs, name, form, tmp_path):
         assert ast.literal_eval(found) == pytest.approx(wanted.probabilities, abs=1e-5)
 
 
-@pytest.mark.parametrize("form", ["onnx", "torch"])
-@pytest.mark.parametrize("name", ["pairs", "attended_pairs"])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("pairs", "torch"), *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_PAIRS)],
+)
 def test_pairs_as_one_sequence(bert_runs, name, form, tmp_path):
     predictor = bert_runs[name]
     exported(predictor, tmp_path / "out", form)
