@@ -1,4 +1,4 @@
-"""Make the pictures of docs/images: train two small models, serve them, and photograph the page in a headless Chromium.
+"""Make the pictures of docs/images: train three models, serve them, and photograph the page in a headless Chromium.
 
 make screenshots
 """
@@ -28,6 +28,8 @@ def main() -> None:
         runs = [Path(folder) / name for name in ("questions", "another-seed")]
         for seed, run in enumerate(runs):
             mtsa.train("questions.cpu", out=run, settings={"training.seed": seed})
+        tuned = Path(folder) / "minilm"
+        mtsa.train(train="corpus:questions", pretrained="minilm", out=tuned, settings={"training.epochs": 2})
         with serving(*runs) as port, sync_playwright() as started:
             opened = started.chromium.launch(executable_path=browser, args=FLAGS)
             wide = {"width": 1100, "height": 700}
@@ -42,11 +44,15 @@ def main() -> None:
             phone = opened.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
             _shoot(phone, port, "explorer-phone", lambda page: page.locator(".words button").nth(3).hover())
             opened.close()
+        with serving(tuned) as port, sync_playwright() as started:
+            opened = started.chromium.launch(executable_path=browser, args=FLAGS)
+            _shoot(opened.new_page(viewport=wide), port, "explorer-contributions", lambda page: None)
+            opened.close()
 
 
 def _shoot(page: Page, port: int, name: str, act) -> None:  # noqa: ANN001
     page.goto(f"http://127.0.0.1:{port}/")
-    page.locator("canvas").first.wait_for()
+    page.locator(".words button").first.wait_for()
     page.locator("#text").fill(QUESTION)
     page.get_by_role("button", name="Ask").click()
     page.locator(".words button", has_text="painted").wait_for()

@@ -25,3 +25,11 @@ def runs(tmp_path_factory):
     from tests.trained_models import train_every_task
 
     return train_every_task(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def bert_runs(tmp_path_factory):
+    """Small models over a pretrained encoder: predictors by name."""
+    from tests.tiny_bert import train_over_bert
+
+    return train_over_bert(tmp_path_factory.mktemp("bert_runs"))

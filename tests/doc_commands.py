@@ -10,6 +10,7 @@ from pathlib import Path
 from mtsa.corpora import corpus_files, corpus_layout
 from mtsa.data.readers import read
 from tests.sample_data import glove, parallel, sentences, tagged, write_csv
+from tests.tiny_bert import write_bert
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.S | re.M)
@@ -68,6 +69,7 @@ def furnish(folder):
     for seed, name in enumerate(("reviews.csv", "test.csv", "new.csv")):
         write_csv(folder / name, sentences(60, seed))
     own_table(folder / "questions.csv")
+    write_bert(folder / "bert")
     sides = zip(sentences(60, 3), sentences(60, 4), strict=True)
     rows = [(f"{one},{other}", label) for (one, label), (other, _) in sides]
     write_csv(folder / "pairs.csv", rows, header="premise,hypothesis,label")

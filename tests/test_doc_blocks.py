@@ -31,6 +31,7 @@ MADE = (
     "mtsa train --task pair --train pairs.csv --text-column premise --pair-column hypothesis --out runs/pairs",
     "mtsa train --task pair --train data/snli_1.0_test.jsonl --format nli --out runs/snli",
     "mtsa train --task srl --train corpus:roles --out runs/roles",
+    "mtsa train --train reviews.csv --pretrained bert --out runs/minilm",
 )
 STEPS = 4  # of a run; the documents' take minutes, and the first steps show as well that a command works
 

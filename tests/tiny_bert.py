@@ -1,12 +1,15 @@
-"""A small BERT with random weights and a word-piece tokenizer, in a folder as `transformers` saves it."""
+"""A small BERT with random weights and a word-piece tokenizer, in a folder as `transformers` saves it; models over it."""
 
+import json
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from tests.sample_data import COLOURS, FRUITS
+import mtsa
+from mtsa.tasks.text_predictor import TextPredictor
+from tests.sample_data import COLOURS, FRUITS, pairs, sentences, write_csv
 
 _PIECES = ["the", "a", "is", "are", "very", "and", "ed", "##s", "##er", "##ed", ".", "?", "!"]
 WIDTH = 16
@@ -32,3 +35,33 @@ def write_bert(folder: Path, *, positions: int = 64, layers: int = 2) -> Path:
     )  # fmt: skip
     BertModel(config).save_pretrained(folder)
     return folder
+
+
+RUNS = {
+    "texts": ("classification", "embedding", {}),
+    "pooled": ("classification", "embedding", {"model.pooling": "source2token"}),
+    "attended": ("classification", "residual_mtsa", {}),
+    "numbers": ("regression", "embedding", {}),
+    "pairs": ("pair", "embedding", {}),
+    "attended_pairs": ("pair", "residual_mtsa", {}),
+    "separate": ("pair", "residual_mtsa", {"model.pair_encoding": "separate"}),
+}
+"""Models over the small BERT by name: task, encoder, settings."""
+
+
+def train_over_bert(folder: Path) -> dict[str, TextPredictor]:
+    """Train each model of RUNS for a few steps: predictors by name."""
+    bert = write_bert(folder / "bert")
+    rows = sentences(60)
+    write_csv(folder / "classification.csv", rows)
+    write_csv(folder / "regression.csv", [(text, len(text) / 4) for text, _ in rows])
+    two = [{"text": first, "pair": second, "label": label} for first, second, label, _ in pairs(60)]
+    (folder / "pair.jsonl").write_text("".join(json.dumps(row) + "\n" for row in two))
+    steps = {"training.max_steps": 4, "training.batch_size": 8, "training.warmup_steps": 0, "training.learning_rate": 0.01}
+    found = {}
+    for name, (task, encoder, settings) in RUNS.items():
+        more = {"train": folder / "pair.jsonl", "pair_column": "pair"} if task == "pair" else {"train": folder / f"{task}.csv"}
+        found[name] = mtsa.train(
+            task=task, pretrained=bert, encoder=encoder, out=folder / name, settings={**steps, **settings}, **more
+        )
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,7 +53,7 @@ def export(
             def compare(file: str, lengths: str, answers: str) -> None:
                 graph = export_parity.open_graph(folder, to, file)
                 report[lengths] = export_parity.compare_by_length(
-                    parts, graph, predictor.run.tokenizer.get_vocab_size(), _max_input_length(predictor)
+                    parts, graph, predictor.run.tokenizer.get_vocab_size(), parts.longest
                 )
                 if texts is not None and check is not None:
                     report[answers] = export_parity.compare_on_texts(parts, graph, texts, predictor.labels, check)
@@ -72,12 +72,3 @@ def export(
         typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
         raise typer.Exit(1)
     typer.echo(f"written: {out} (python {out / 'run.py'} ...)")
-
-
-def _max_input_length(predictor: Any) -> int:
-    pretrained = getattr(predictor.model.config, "pretrained", None)
-    if pretrained is None:
-        return 0
-    from mtsa.models.pretrained import config_from_values, max_input_length
-
-    return max_input_length(config_from_values(pretrained)) or 0

@@ -121,7 +121,7 @@ def encode_pairs(
 ) -> tuple[list[Encoding], int]:
     """Both texts of each pair as one sequence with the special tokens of the tokenizer, and how many pairs were truncated.
 
-    Above `limit` tokens (0: never), the longer text is truncated first.
+    Above `limit` tokens (0: never), the longer text is truncated first, as by the "longest_first" of tokenizers.
     """
     added = tokenizer.num_special_tokens_to_add(is_pair=True)
     sides = [tokenizer.encode_batch([_without_surrogates(text) for text in side], add_special_tokens=False)
@@ -131,8 +131,9 @@ def encode_pairs(
         room = max(0, limit - added) if limit else len(first.ids) + len(second.ids)
         if len(first.ids) + len(second.ids) > room:
             truncated += 1
-            first.truncate(min(len(first.ids), max(room // 2, room - len(second.ids))))
-            second.truncate(room - len(first.ids))
+            shorter, longer = sorted((first, second), key=lambda side: len(side.ids))
+            shorter.truncate(min(len(shorter.ids), room // 2))
+            longer.truncate(room - len(shorter.ids))
         found.append(tokenizer.post_process(first, second, add_special_tokens=True))
     return found, truncated
 

@@ -1,10 +1,11 @@
 """Attention maps: the weights of every attention layer of a model, and of its pooling, while it reads a sentence.
 
-Letters: H heads, N tokens, D width of a head, E width of the pooled vectors.
+Letters: H heads, N words (P tokens where words have several pieces), D width of a head, E width of the pooled vectors.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from mtsa.errors import InputError
+from mtsa.models.sentence_pooling import MeanPool
 from mtsa.nn.attention import MultiMaskAttention
 from mtsa.nn.masks import Mask
 from mtsa.nn.pooling import Source2Token
+
+from .contributions import is_additive, token_contributions
+
+
+@dataclass(frozen=True)
+class PieceWeights:
+    """The weights of one attention layer for word pieces, where some words have several."""
+
+    token2token: Tensor  # [H, P, P]
+    source2token: Tensor  # [H, P, D]
+    word_of: Tensor  # [P]: index of the word of each piece
 
 
 @dataclass(frozen=True)
@@ -26,14 +39,17 @@ class LayerMaps:
     heads: list[str]  # the mask of each head
     token2token: Tensor  # [H, N, N]: row: the word that looks; each row sums to 1 over the words it may look at, or is 0
     source2token: Tensor  # [H, N, D]: for each feature, sums to 1 over the words
+    pieces: PieceWeights | None = None  # what these are sums and means of, where words have several pieces
 
     def pairs(self, feature: int | None = None) -> Tensor:
         """Where each word looks, [H, N, N]: in all, or for one feature: both kinds of weights multiplied, and shared out."""
         if feature is None:
             return self.token2token
-        product = self.token2token.double() * self.source2token[:, None, :, feature]  # small numbers times small numbers
+        exact = self.pieces or self
+        product = exact.token2token.double() * exact.source2token[:, None, :, feature]  # small numbers times small numbers
         total = product.sum(-1, keepdim=True)
-        return torch.where(total > 0, product / total, 0.0).to(self.token2token.dtype)
+        weights = torch.where(total > 0, product / total, 0.0).to(self.token2token.dtype)
+        return weights if self.pieces is None else merge_pairs(weights, self.pieces.word_of)
 
     def words(self, feature: int | None = None) -> Tensor:
         """What a head takes from each word by itself, [H, N]: in the mean of the features, or for one."""
@@ -50,13 +66,23 @@ class AttentionMaps:
     answer: str  # the prediction
     predicate: int | None = None  # semantic roles: index of the predicate whose roles are shown
     predicates: tuple[int, ...] = ()  # semantic roles: indices of all predicates that were found, or of the one given
+    contributions: Tensor | None = None  # [N]: what each word adds to the predicted logit or number, where that is a sum
+    bias: float = 0.0  # the rest of that sum
 
 
 @torch.no_grad()
 def record_attention(
-    model: nn.Module, call: Callable[..., Any], inputs: dict[str, Tensor], words: list[str], prediction: str
+    model: nn.Module,
+    call: Callable[..., Any],
+    inputs: dict[str, Tensor],
+    words: list[str],
+    prediction: str,
+    *,
+    output: int | None = None,
 ) -> AttentionMaps:
     """The weights of every attention layer of a model, and of its pooling, during one call.
+
+    Where a linear head reads the mean of the token vectors, also the contribution of each token to one output.
 
     Args:
         model: the model; its layers are observed.
@@ -64,15 +90,18 @@ def record_attention(
         inputs: the arguments of the call, for one sentence.
         words: the tokens of the sentence.
         prediction: what the model predicts, as text.
+        output: index of the predicted class, 0 for a number; None for no contributions.
 
     Raises:
-        InputError: a model without tensorized attention.
+        InputError: a model that has none of these.
     """
     model.eval()
-    with _recorded(model) as calls:
+    additive = output is not None and is_additive(model)
+    with _recorded(model, additive) as calls:
         call(**inputs)
     layers: list[LayerMaps] = []
-    pooling = None
+    pooling = contributions = None
+    bias = 0.0
     for module, arguments, options in calls:
         if isinstance(module, Source2Token):
             pooling = module.weights(*arguments, **options)[0]
@@ -80,22 +109,28 @@ def record_attention(
             found = module.explain(*arguments, **options)
             names = [_mask_name(mask) for mask in module.masks]
             layers.append(LayerMaps(names, found.token2token[0], found.source2token[0]))
+        elif isinstance(module, MeanPool):
+            assert output is not None
+            contributions, bias = token_contributions(model, arguments[0][0], output)
         else:  # of replace_self_attention, whose module would import transformers
             swapped: Any = module
             names = [_mask_name(mask) for mask in swapped.head_masks]
             tensors = [one for one in (*arguments, *options.values()) if isinstance(one, Tensor)]  # the input and its mask
             token2token, source2token = swapped.attention_weights(*tensors)
             layers.append(LayerMaps(names, token2token[0], source2token[0]))
-    if not layers:
-        raise InputError("the encoder of this model has no tensorized attention to show; train one with mtsa in its name")
-    return AttentionMaps(words, layers, pooling, prediction)
+    if not layers and pooling is None and contributions is None:
+        raise InputError(
+            "this model has no tensorized attention to show, no source2token pooling, and no linear head over mean pooling; "
+            "train one with mtsa in the name of its encoder, or with model.pooling = source2token"
+        )
+    return AttentionMaps(words, layers, pooling, prediction, contributions=contributions, bias=bias)
 
 
 @contextmanager
-def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]]:
+def _recorded(model: nn.Module, additive: bool) -> Iterator[list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]]:
     """The calls of attention and pooling layers, in their order, with positional and keyword arguments."""
     calls: list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = []
-    kinds = (MultiMaskAttention, Source2Token)
+    kinds = (MultiMaskAttention, Source2Token, MeanPool) if additive else (MultiMaskAttention, Source2Token)
 
     def note(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         calls.append((module, arguments, options))
@@ -111,6 +146,42 @@ def _recorded(model: nn.Module) -> Iterator[list[tuple[nn.Module, tuple[Any, ...
 
 def _mask_name(mask: Mask) -> str:
     return str(mask).replace("(include_self=False)", "").replace("()", "").lower()
+
+
+def merge_words(maps: AttentionMaps, words: list[str], word_of: list[int]) -> AttentionMaps:
+    """Maps of word pieces as maps of words; the same maps where every word is one piece.
+
+    The weights of a word that is attended to are summed over its pieces, those of a word that attends are averaged, so that
+    rows still sum to 1. Source2token weights, pooling weights and contributions are summed.
+
+    Args:
+        maps: of tokens.
+        words: their words.
+        word_of: the index of the word of each token.
+    """
+    if len(words) == len(word_of):
+        return dataclasses.replace(maps, words=words)
+    places = torch.tensor(word_of)
+    layers = []
+    for layer in maps.layers:
+        pieces = PieceWeights(layer.token2token, layer.source2token, places)
+        weights = (merge_pairs(layer.token2token, places), _summed(layer.source2token, places, 1))
+        layers.append(LayerMaps(layer.heads, *weights, pieces=pieces))
+    pooling, gains = (None if one is None else _summed(one, places, 0) for one in (maps.pooling, maps.contributions))
+    return dataclasses.replace(maps, words=words, layers=layers, pooling=pooling, contributions=gains)
+
+
+def merge_pairs(weights: Tensor, word_of: Tensor) -> Tensor:
+    """Weights of pieces [H, P, P] as weights of words [H, N, N]: keys are summed, queries that attend to anything averaged."""
+    rows = _summed(weights, word_of, 2)  # [H, P, N]
+    looking = (rows.sum(-1, keepdim=True) > 0).to(rows.dtype)
+    return _summed(rows, word_of, 1) / _summed(looking, word_of, 1).clamp(min=1)
+
+
+def _summed(weights: Tensor, word_of: Tensor, dim: int) -> Tensor:
+    shape = list(weights.shape)
+    shape[dim] = int(word_of.max()) + 1
+    return weights.new_zeros(shape).index_add(dim, word_of, weights)
 
 
 def empty_text_error() -> InputError:

@@ -1,4 +1,4 @@
-"""Attention maps as plain values, and the pairs of words with the largest weights."""
+"""Attention maps as plain values, and the words and pairs of words with the largest weights."""
 
 from __future__ import annotations
 
@@ -14,22 +14,31 @@ def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0)
 
     Args:
         one: the maps of one sentence.
-        features: whether source2token and pooling weights are given for every feature, or as their mean.
+        features: whether source2token and pooling weights are given for every feature, or as their mean; with them, the
+            weights of word pieces where words have several.
         digits: significant digits of each weight; 0: all.
     """
     layers = []
     for layer in one.layers:
         source = layer.source2token if features else layer.source2token.mean(-1)
-        layers.append(
-            {
-                "heads": layer.heads,
-                "token2token": _rounded(layer.token2token, digits),
-                "source2token": _rounded(source, digits),
+        weights: dict[str, Any] = {
+            "heads": layer.heads,
+            "token2token": _rounded(layer.token2token, digits),
+            "source2token": _rounded(source, digits),
+        }
+        if features and layer.pieces is not None:
+            weights["pieces"] = {
+                "word": layer.pieces.word_of.tolist(),
+                "token2token": _rounded(layer.pieces.token2token, digits),
+                "source2token": _rounded(layer.pieces.source2token, digits),
             }
-        )
+        layers.append(weights)
     pooling = None if one.pooling is None else _rounded(one.pooling if features else one.pooling.mean(-1), digits)
     predicates = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
-    return {"words": one.words, "answer": one.answer, **predicates, "layers": layers, "pooling": pooling}
+    found: dict[str, Any] = {"words": one.words, "answer": one.answer, **predicates, "layers": layers, "pooling": pooling}
+    if one.contributions is not None:
+        found |= {"contributions": _rounded(one.contributions, digits), "bias": one.bias}
+    return found
 
 
 def _rounded(weights: Tensor, digits: int) -> list[Any]:
@@ -61,3 +70,13 @@ def strongest_pairs(
             head, query, key = place // (size * size), place // size % size, place % size
             pairs.append((value, f"head {head + 1} ({found.heads[head]})", one.words[query], one.words[key]))
     return pairs
+
+
+def strongest_words(one: AttentionMaps, count: int) -> list[tuple[float, str]]:
+    """The words with the largest contributions of either sign, or the largest pooling weights: (value, word)."""
+    values = one.contributions if one.contributions is not None else one.pooling
+    if values is None:
+        return []
+    values = values if values.dim() == 1 else values.mean(-1)
+    order = values.abs().argsort(descending=True, stable=True)[:count]
+    return [(float(values[place]), one.words[place]) for place in order.tolist()]

@@ -158,6 +158,16 @@ class ExportSpec:
         self.model.eval()
         return ProbabilityModel(self.model, self.inputs, self.softmax)
 
+    @property
+    def longest(self) -> int:
+        """The longest sequence that the model can read: that of its pretrained model; 0: any length."""
+        pretrained = getattr(self.model.config, "pretrained", None)
+        if pretrained is None:
+            return 0
+        from mtsa.models.pretrained import config_from_values, max_input_length
+
+        return max_input_length(config_from_values(pretrained)) or 0
+
 
 @contextlib.contextmanager
 def atomic_directory(folder: Path) -> Iterator[Path]:
@@ -207,9 +217,10 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
 
 @torch.no_grad()
 def trace(parts: ExportSpec) -> ExportedProgram:
-    """The graph, for every batch size and length."""
+    """The graph, for every batch size, and every length that the model can read."""
     batch = Dim("batch", min=1, max=_MAX_SIZE)
-    lengths = {"input_ids": Dim("length", min=1, max=_MAX_SIZE), "pair_ids": Dim("pair_length", min=1, max=_MAX_SIZE)}
+    most = min(_MAX_SIZE, parts.longest or _MAX_SIZE)
+    lengths = {"input_ids": Dim("length", min=1, max=most), "pair_ids": Dim("pair_length", min=1, max=most)}
     ids = torch.tensor([[1, 2, 3, 1, 2], [3, 1, 0, 0, 0], [2, 3, 1, 1, 0]])
     real = ids.ne(0).long()
     given = {"input_ids": ids, "attention_mask": real, "predicates": torch.zeros_like(ids).index_fill_(1, torch.tensor(0), 1)}

@@ -1,6 +1,7 @@
 """Heat maps of attention weights, in the layout of the paper: heads and source2token of a sentence side by side.
 
-Rows are queries (governors), columns are keys (dependents).
+Rows are queries (governors), columns are keys (dependents). Below them are the pooling weights and the contributions of
+words as bars; a model without attention layers has the bars only.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from torch import Tensor
 
 from mtsa.errors import InputError
 from mtsa.files import replacing
@@ -27,9 +26,10 @@ _LINE = 15  # of these, words in a line of the list
 def draw_heat_maps(
     maps: Sequence[AttentionMaps], path: Path, *, layer: int = -1, most: int = 4, feature: int | None = None
 ) -> str:
-    """Draw one row per sentence: at most `most` heads of a layer, the source2token weights, and the pooling as bars.
+    """Draw one row per sentence: at most `most` heads of a layer, the source2token weights, and bars.
 
-    With `feature`, the weights of a head are those of that feature. Returns the characters that no installed font has.
+    The bars are the pooling weights, and the contributions of the words to the predicted logit or number. With `feature`, the
+    weights of a head are those of that feature. Returns the characters that no installed font has.
 
     A cell shows a weight relative to a uniform distribution over the allowed keys, which is 1.
 
@@ -43,13 +43,11 @@ def draw_heat_maps(
 
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html")
-    count = len(maps[0].layers)
-    if not -count <= layer < count:
-        raise InputError(f"layer {layer + 1} does not exist; the model has {count}")
-    check_feature(maps[0].layers[layer], feature)
-    heads = shown_heads(maps[0].layers[layer].heads, most)
-    sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) for one in maps]
-    width = max(sizes) * (len(heads) + 1) + 0.8
+    check_choice(maps[0], layer, feature)
+    heads = shown_heads(maps[0].layers[layer].heads, most) if maps[0].layers else []
+    sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) if heads else 0.0 for one in maps]
+    heights = [size + _below(one, bool(heads)) for one, size in zip(maps, sizes, strict=True)]
+    width = max(sizes) * (len(heads) + 1) + 0.8 if heads else _bars_width(max(len(one.words) for one in maps))
     names, missing = find_fonts([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
     options: Any = {
         "font.family": names,
@@ -57,14 +55,41 @@ def draw_heat_maps(
     }  # as text, the reader's fonts may have them
     with matplotlib.rc_context(options), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the caller says so, once
-        figure = pyplot.figure(figsize=(width, sum(sizes) + 2.6 * len(maps)), layout="constrained")
-        parts = figure.subfigures(len(maps), 1, squeeze=False, height_ratios=[size + 2.6 for size in sizes])[:, 0]
+        figure = pyplot.figure(figsize=(width, sum(heights)), layout="constrained")
+        parts = figure.subfigures(len(maps), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, one, size in zip(parts, maps, sizes, strict=True):
             _sentence(part, one, layer, heads, size, feature)
         with replacing(path) as partial:
             figure.savefig(partial, dpi=120, format=path.suffix.lower()[1:])
         pyplot.close(figure)
     return missing
+
+
+def check_choice(one: AttentionMaps, layer: int, feature: int | None) -> None:
+    """Refuse a layer or a feature that the maps do not have; the last layer (-1) is always accepted.
+
+    Raises:
+        InputError: it does not exist.
+    """
+    count = len(one.layers)
+    if layer != -1 and not -count <= layer < count:
+        raise InputError(f"layer {layer + 1} does not exist; the model has {count}")
+    if count:
+        check_feature(one.layers[layer], feature)
+    elif feature is not None:
+        raise InputError(f"feature {feature + 1} does not exist; the model has no attention layer")
+
+
+def _below(one: AttentionMaps, headed: bool) -> float:
+    """Inches for the bars of a sentence, below its maps if there are some."""
+    if headed:
+        return 2.6
+    lines = 0.2 * -(-len(one.words) // _LINE) if len(one.words) > _WIDEST else 0.0
+    return 0.6 + lines + 2.6 * ((one.pooling is not None) + (one.contributions is not None))
+
+
+def _bars_width(count: int) -> float:
+    return min(16.0, max(5.0, 0.5 * count + 1.5))
 
 
 def shown_heads(masks: Sequence[str], most: int) -> list[int]:
@@ -92,10 +117,21 @@ def check_feature(layer: LayerMaps, feature: int | None) -> None:
 
 
 def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
+    bars = [draw for draw, values in ((_bars, one.pooling), (_signed_bars, one.contributions)) if values is not None]
+    letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if heads and len(one.words) <= _WIDEST else 8.0
+    upper = lower = figure
+    if heads and bars:  # parts of their own, since bars over several columns would push the maps apart
+        upper, lower = figure.subfigures(2, 1, height_ratios=[size + 0.6, 2.0 * len(bars)])
+    if heads:
+        _layer(upper, one, layer, heads, letters, feature)
+    for row, draw in enumerate(bars, 1):
+        draw(lower.add_subplot(len(bars), 1, row), one, letters)
+    figure.suptitle(_title(one, layer), fontsize=10, parse_math=False)
+
+
+def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letters: float, feature: int | None) -> None:
     found = one.layers[layer]
-    rows = 1 if one.pooling is None else 2
-    grid = figure.add_gridspec(rows, len(heads) + 1, height_ratios=[4, 1][:rows])
-    letters = max(3.0, min(8.0, 26.0 * size / max(1, len(one.words)))) if len(one.words) <= _WIDEST else 8.0
+    grid = figure.add_gridspec(1, len(heads) + 1)
     relative = relative_weights(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
@@ -120,15 +156,12 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
     axes.set_title("source2token", fontsize=9)
     axes.set_xlabel("head (mean over its features)" if feature is None else f"head (feature {feature + 1})", fontsize=8)
     figure.colorbar(image, ax=axes, shrink=0.7)
-    if one.pooling is not None:
-        _bars(figure.add_subplot(grid[1, :]), one.pooling, one.words, letters)
-    figure.suptitle(_title(one, layer), fontsize=10, parse_math=False)
 
 
 def _title(one: AttentionMaps, layer: int) -> str:
     """The prediction, the layer, and the words if the axes have numbers."""
     count = len(one.layers)
-    which = "" if count == 1 else f"layer {layer % count + 1} of {count}"
+    which = "" if count < 2 else f"layer {layer % count + 1} of {count}"
     answer = one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}..."
     lines = [", ".join(part for part in (answer, which) if part)]
     if len(one.words) > _WIDEST:
@@ -137,11 +170,27 @@ def _title(one: AttentionMaps, layer: int) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _bars(axes: Any, pooling: Tensor, words: list[str], letters: float) -> None:
-    axes.bar(range(len(words)), pooling.mean(-1).tolist(), color="tab:blue")
-    _name_columns(axes, words, letters)
+def _bars(axes: Any, one: AttentionMaps, letters: float) -> None:
+    assert one.pooling is not None
+    axes.bar(range(len(one.words)), one.pooling.mean(-1).tolist(), color="tab:blue")
+    _name_columns(axes, one.words, letters)
     axes.set_ylabel("pooling (mean)", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _signed_bars(axes: Any, one: AttentionMaps, letters: float) -> None:
+    assert one.contributions is not None
+    values = one.contributions.tolist()
+    bars = axes.bar(range(len(values)), values, color=["tab:blue" if value >= 0 else "tab:red" for value in values])
+    if len(values) <= _WIDEST:
+        axes.bar_label(bars, [f"{value:+z.2f}" for value in values], fontsize=min(7.0, letters), padding=2)
+        axes.margins(y=0.18)
+    axes.axhline(0, color="black", linewidth=0.8)
+    _name_columns(axes, one.words, letters)
+    axes.set_ylabel("contribution", fontsize=8)
+    axes.set_title(f"words {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8)
+    axes.tick_params(axis="y", labelsize=8)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 
 def _name_columns(axes: Any, words: list[str], letters: float) -> None:

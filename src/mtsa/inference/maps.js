@@ -1,6 +1,7 @@
 "use strict";
 /* How a model read a sentence, for people: lookPanel(look) makes the part of a page that shows it.
-   look: { words, answer, layers: [{ heads, token2token, source2token }], pooling }, as the API and `mtsa explain --json --features` give it. */
+   look: { words, answer, layers: [{ heads, token2token, source2token, pieces }], pooling, contributions, bias }, as the API and
+   `mtsa explain --json --features` give it; pieces, contributions and bias may be missing, and a model may have no layers. */
 
 function el(tag, options = {}, ...children) {
   const node = document.createElement(tag);
@@ -19,12 +20,22 @@ const sum = values => values.reduce((total, value) => total + value, 0);
 /* Of one head: [query][key]. With a feature (from 0), the weights of that feature alone: the definition adds its source2token
    score to the pair's score, so the weights multiply, and each row is shared out anew. */
 function headWeights(layer, head, feature) {
-  const rows = layer.token2token[head], source = layer.source2token[head];
-  if (feature < 0) return rows;
-  return rows.map(row => {
+  if (feature < 0) return layer.token2token[head];
+  const exact = layer.pieces || layer, source = exact.source2token[head];
+  const rows = exact.token2token[head].map(row => {
     const scaled = row.map((weight, key) => weight * source[key][feature]), total = sum(scaled);
     return total > 0 ? scaled.map(value => value / total) : scaled;
   });
+  return layer.pieces ? mergedPieces(rows, layer.pieces.word) : rows;
+}
+/* Weights of word pieces as weights of words: summed over the pieces looked at, in the mean of those that look at anything. */
+function mergedPieces(rows, word) {
+  const count = Math.max(...word) + 1, merged = Array.from({ length: count }, () => Array(count).fill(0)), looking = Array(count).fill(0);
+  rows.forEach((row, query) => {
+    if (sum(row) > 0) looking[word[query]]++;
+    row.forEach((value, key) => { merged[word[query]][word[key]] += value; });
+  });
+  return merged.map((row, query) => row.map(value => value / Math.max(1, looking[query])));
 }
 /* Of one head: what it takes from each word by itself, for a feature, or in the mean of all. */
 function sourceWeights(layer, head, feature) {
@@ -35,6 +46,8 @@ function timesEven(row) {
   const seen = row.filter(value => value > 0).length;
   return row.map(value => value * seen);
 }
+const signed = value => `${value <= -.005 ? "\u2212" : "+"}${Math.abs(value).toFixed(2)}`;
+const average = rows => rows.map(values => sum(values) / values.length);
 /* Which way a head looks, told from its weights. */
 function direction(rows) {
   let earlier = false, later = false, itself = false;
@@ -51,7 +64,7 @@ function direction(rows) {
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "paper", "soft", "line", "mark", "warm"];
+  const names = ["ink", "paper", "soft", "line", "mark", "warm", "bad"];
   return Object.fromEntries(names.map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 function mixed(from, to, part) {
@@ -68,22 +81,26 @@ function shortened(name) {
 function axisNames(names) {
   return names.length <= MOST_NAMES ? names.map(shortened) : names.map((_, place) => place % 5 === 4 ? String(place + 1) : "");
 }
-/* A map: { title, rows: values against `top`, rowNames, columnNames, colour, top, empty }. Its places in pixels: */
+/* A map: { title, rows: values against `top`, rowNames, columnNames, colour, top, empty }; where it has `figure`, negative values are red
+   and each cell has its number. Its places in pixels: */
 function measured(pen, map) {
   pen.font = FONT;
   const widest = names => Math.ceil(Math.max(8, ...names.map(name => pen.measureText(name).width)));
   const rows = axisNames(map.rowNames), columns = axisNames(map.columnNames);
   const cell = Math.max(4, Math.min(22, Math.floor(340 / Math.max(rows.length, columns.length))));
   const left = widest(rows) + GAP, below = (map.flat ? 16 : widest(columns)) + GAP;
-  const across = map.flat ? Math.max(cell, 22) : cell;
+  const across = map.figure ? 64 : map.flat ? Math.max(cell, 22) : cell;
   return { rows, columns, cell, across, left, below, width: left + across * columns.length + 2, height: cell * rows.length + below };
 }
 function paint(pen, map, x, y, colours) {
   const at = measured(pen, map);
   map.rows.forEach((row, query) => row.forEach((value, key) => {
-    if (!(value > 0)) return;
-    pen.fillStyle = mixed(colours.paper, colours[map.colour], Math.min(1, value / map.top));
+    if (!(map.figure ? value : value > 0)) return;
+    pen.fillStyle = mixed(colours.paper, colours[value < 0 ? "bad" : map.colour], Math.min(1, Math.abs(value) / map.top) * (map.figure ? .6 : 1));
     pen.fillRect(x + at.left + key * at.across, y + query * at.cell, at.across - (at.across > 8 ? 1 : 0), at.cell - (at.cell > 8 ? 1 : 0));
+    if (!map.figure || at.cell < 12) return;
+    pen.fillStyle = colours.ink; pen.textAlign = "center"; pen.textBaseline = "middle";
+    pen.fillText(map.figure(value), x + at.left + (key + .5) * at.across, y + (query + .5) * at.cell);
   }));
   pen.strokeStyle = colours.line;
   pen.strokeRect(x + at.left - .5, y + .5, at.across * at.columns.length, at.cell * at.rows.length - 1);
@@ -144,7 +161,8 @@ const kept = { feature: -1 };  // what the next panel begins with
 function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {} } = {}) {
   const state = { layer: look.layers.length - 1, feature: kept.feature, word: -1, chosen: -1 };  // word: shown; chosen: stays
   const layer = () => look.layers[state.layer];
-  const features = () => layer().source2token[0][0].length;
+  const layered = look.layers.length > 0, gains = look.contributions || null;
+  const features = () => layered ? layer().source2token[0][0].length : 0;
   const words = el("div", { className: "words", role: "group", "aria-label": "words of the sentence" });
   const readout = el("p", { className: "readout", "aria-live": "polite" });
   const heads = el("div", { className: "heads" });
@@ -161,6 +179,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   let maps = [];
 
   function limit() {
+    if (!layered) return;
     slider.max = features();
     state.feature = Math.min(state.feature, features() - 1);
     slider.value = state.feature + 1;
@@ -181,7 +200,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   function paintWords(cell = "") {
     const chosen = state.word >= 0;
     [...words.children].forEach((button, place) => button.setAttribute("aria-pressed", String(place === state.word)));
-    readout.replaceChildren(...(chosen
+    readout.replaceChildren(...(!layered ? numbersOf(state.word) : chosen
       ? [el("strong", {}, quoted(state.word)), " looks at: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; "), cell ? el("br") : "", cell]
       : [cell || "Point at a word, or move to it with Tab and the arrow keys, to see where it looks. Until then the words above each map are coloured by what the head takes from each of them by itself."]));
     [...heads.querySelectorAll(".strip[data-head]")].forEach(strip => {
@@ -189,6 +208,38 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
       const row = chosen ? headWeights(layer(), head, state.feature)[state.word] : sourceWeights(layer(), head, state.feature);
       shadeStrip(strip, timesEven(row), row, chosen ? "--mark" : "--warm");
     });
+  }
+  /* Of a model without layers: what is known of a word. */
+  function numbersOf(place) {
+    if (place < 0) return ["Point at a word, or move to it with Tab and the arrow keys, to see its numbers."];
+    const told = [];
+    if (gains) told.push(`contributes ${signed(gains[place])} to the output`);
+    if (look.pooling !== null) told.push(`has ${(100 * average(look.pooling)[place]).toFixed(1)} % of the vector of the whole sentence`);
+    return [el("strong", {}, quoted(place)), ` ${told.join(" and ")}.`];
+  }
+  /* A bar for each word, to the right where it raises the output and to the left where it lowers it. */
+  function gainBars() {
+    const top = Math.max(...gains.map(Math.abs), 1e-9);
+    return el("div", { className: "gains" }, ...look.words.map((word, place) => {
+      const inner = el("i", { className: gains[place] < 0 ? "lower" : "raise" });
+      inner.style.width = `${50 * Math.abs(gains[place]) / top}%`;
+      return el("span", {}, el("b", {}, word), el("span", { className: "gain" }, inner), el("small", {}, signed(gains[place])));
+    }));
+  }
+  function wordParts() {
+    const parts = [];
+    if (look.pooling !== null) {
+      const mean = average(look.pooling), strip = stripOf({});
+      shadeStrip(strip, timesEven(mean), mean, "--warm");
+      parts.push(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling, mean of all its features)"), strip));
+      if (!layered) maps.push({ title: "Pooling", flat: true, rows: timesEven(mean).map(value => [value]), rowNames: look.words, columnNames: ["times the even share"], colour: "warm", top: Math.max(2, ...timesEven(mean)), figure: value => value.toFixed(2) });
+    }
+    if (gains) {
+      const total = sum(gains) + look.bias, title = `What each word adds to the output ${signed(total)} (the bias adds ${signed(look.bias)})`;
+      parts.push(el("figure", { className: "wide" }, el("figcaption", {}, title), gainBars()));
+      maps.push({ title, flat: true, rows: gains.map(value => [value]), rowNames: look.words, columnNames: [""], colour: "mark", top: Math.max(...gains.map(Math.abs), 1e-9), figure: signed });
+    }
+    return parts;
   }
   function shadeStrip(strip, times, row, colour) {
     const top = Math.max(2, ...times);
@@ -212,6 +263,15 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     return el("div", { className: "map" }, canvas);
   }
   function redraw() {
+    maps = [];
+    if (layered) drawLayer();
+    else { heads.replaceChildren(); readout.style.minHeight = "3.1em"; }
+    heads.append(...wordParts());
+    if (!layered) legend.textContent = gains ? "Blue raises the output, red lowers it. All bars and the bias sum to the output: the logit of the predicted class, or the predicted number." : "Full orange is at least 2 times the even share.";
+    else if (gains) legend.textContent += " Bars below words: blue raises the output, red lowers it; with the bias they sum to the logit of the predicted class, or to the predicted number.";
+    paintWords();
+  }
+  function drawLayer() {
     readout.style.height = `${1.55 * (2 + Math.min(4, Math.ceil(layer().heads.length / 2)))}em`;  // so that nothing below it jumps
     const now = layer(), all = now.heads.map((_, head) => headWeights(now, head, state.feature));
     shown.textContent = state.feature < 0 ? `all ${features()} together` : `${state.feature + 1} of ${features()}`;
@@ -237,11 +297,6 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
       el("figure", {}, el("figcaption", {}, source.title), mapCanvas(source, false)),
     );
     maps.push(source);
-    if (look.pooling !== null) {
-      const mean = look.pooling.map(values => sum(values) / values.length), strip = stripOf({});
-      shadeStrip(strip, timesEven(mean), mean, "--warm");
-      heads.append(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling, mean of all its features)"), strip));
-    }
     const colours = palette();
     for (const map of maps) {
       const size = measured(document.createElement("canvas").getContext("2d"), map);
@@ -250,7 +305,6 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     const even = Math.max(...times.flat(2)) < 1.1 ? "This layer looks at all words nearly alike here. " : "";
     legend.textContent = `${even}Rows: the words that look; columns: the words they look at. Full blue is ${top.toFixed(1)} times the even share of a row, full orange ${ownTop.toFixed(1)} times. ` +
       (state.feature < 0 ? "Choose a feature to see its own weights: in this attention every feature has them." : "These are the weights of this feature alone.");
-    paintWords();
   }
   const stay = place => { state.chosen = place; choose(place); };
   look.words.forEach((word, place) => words.append(el("button", {
@@ -270,14 +324,14 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     words, readout,
     el("div", { className: "choices" },
       look.layers.length > 1 ? el("label", {}, "layer", layers) : null,
-      el("label", {}, "feature", slider, shown),
+      layered ? el("label", {}, "feature", slider, shown) : null,
       el("button", { type: "button", onclick: save }, "Save picture")),
     heads, legend);
   function save() {
     const many = look.words.length > MOST_NAMES, lines = [heading, look.answer];
     for (let start = 0; start < look.words.length; start += 20)
       lines.push(look.words.slice(start, start + 20).map((word, place) => many ? `${start + place + 1} ${word}` : word).join(" "));
-    lines.push(legend.textContent.split(". ").filter(text => text.startsWith("Full")).join("") + ".");
+    if (layered) lines.push(legend.textContent.split(". ").filter(text => text.startsWith("Full")).join("") + ".");
     picture(lines.filter(Boolean).map(text => text.length > 240 ? text.slice(0, 239) + "\u2026" : text), maps).toBlob(blob => {
       const address = URL.createObjectURL(blob), name = `${heading} ${look.words.slice(0, 5).join(" ")}`.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
       el("a", { href: address, download: `${name || "attention"}.png` }).click();

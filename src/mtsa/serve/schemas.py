@@ -55,6 +55,7 @@ class ModelFacts(BaseModel):
     name: str
     task: str
     encoder: str
+    pretrained: str | None = Field(None, description="the pretrained model below the encoder")
     paired: bool
     roles: bool
     labels: list[str]
@@ -109,6 +110,14 @@ class Answers(BaseModel):
     answers: list[Label | Value | Tags | Roles | Translation]
 
 
+class PieceLayerWeights(BaseModel):
+    """The weights of an attention layer for word pieces."""
+
+    word: list[int] = Field(description="for each piece, the place of its word")
+    token2token: list[list[list[float]]] = Field(description="for each head and each piece that looks, its weights")
+    source2token: list[list[list[float]]] = Field(description="for each head and each piece, a weight for each feature")
+
+
 class LayerWeights(BaseModel):
     """The weights of an attention layer."""
 
@@ -119,6 +128,7 @@ class LayerWeights(BaseModel):
     source2token: list[list[list[float]]] = Field(
         description="for each head and each word, a weight for each feature: over the words they sum to 1"
     )
+    pieces: PieceLayerWeights | None = Field(None, description="what these are made of, where a word has several pieces")
 
 
 class SentenceWeights(BaseModel):
@@ -130,10 +140,15 @@ class SentenceWeights(BaseModel):
     predicates: list[int] = Field([], description="of roles: the places of all that were found")
     layers: list[LayerWeights]
     pooling: list[list[float]] | None = Field(description="for each word, a weight for each feature of the pooled vector")
+    contributions: list[float] | None = Field(
+        None,
+        description="what each word adds to the logit of the predicted class, or to the number: of linear heads over means",
+    )
+    bias: float | None = Field(None, description="the rest of that logit or number")
 
 
 class Looks(BaseModel):
-    """How a model read a text, or both texts of a pair."""
+    """How a model read a text, both texts of a pair, or a pair as one sequence."""
 
     model: str
     sentences: list[SentenceWeights]

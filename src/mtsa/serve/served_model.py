@@ -48,12 +48,12 @@ class ServedModel:
         """The attention weights for each text of a question, as JSON.
 
         Raises:
-            InputError: a model without tensorized attention, a text without words, or one of more words than `most`.
+            InputError: a model that has nothing to show, a text without words, or one of more tokens than `most`.
         """
-        for text in (question.text, question.pair or ""):
-            count = self.predictor.token_count(text)
-            if count > most:
-                raise InputError(f"the text has {count} words; weights are shown for texts of at most {most}")
+        count = self.predictor.input_length(question)
+        if count > most:
+            unit = "tokens" if self.predictor.recipe.pretrained.model else "words"
+            raise InputError(f"the text has {count} {unit}; weights are shown for texts of at most {most}")
         found = self.predictor.explain(question)
         sent = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in found]}
         return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()

@@ -181,7 +181,8 @@ class Task(ABC):
 
     def truncation_remark(self, recipe: Recipe, count: int, *, training: bool) -> str:
         """What to report about texts that were too long."""
-        return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length} words"
+        unit = "tokens" if recipe.pretrained.model else "words"
+        return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length} {unit}"
 
     def rows_of(self, example: Any) -> int:
         """How many rows of the encoded data an example makes."""

@@ -219,11 +219,13 @@ class Predictor(ABC):
     def explain(self, question: Question | str) -> list[AttentionMaps]:
         """The attention weights while the model reads each text of a question, with its prediction.
 
+        A pair that the model reads as one sequence has one set of weights.
+
         Args:
             question: a text, or a question with a second text or a predicate.
 
         Raises:
-            InputError: a model without tensorized attention, or a text without words.
+            InputError: a model that has nothing to show, or a text without words.
         """
 
     def explain_text(self, text: str) -> AttentionMaps:
@@ -263,11 +265,16 @@ class Predictor(ABC):
         """How many tokens the model makes of a text."""
         return len(self.tokenizer.encode(text).ids)
 
+    def input_length(self, question: Question) -> int:
+        """The tokens of the longest sequence that the model reads for a question."""
+        return max(self.token_count(text) for text in (question.text, question.pair or ""))
+
     def facts(self) -> dict[str, Any]:
         """What a client of the server should know about the model."""
         return {
             "task": self.task,
             "encoder": self.recipe.encoder["name"],
+            "pretrained": Path(self.recipe.pretrained.model).name or None,
             "paired": "pair" in self.question_fields,
             "roles": "predicate" in self.question_fields,
             "labels": self.labels,

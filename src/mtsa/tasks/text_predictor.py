@@ -18,13 +18,14 @@ from mtsa.data import readers, tokenization
 from mtsa.data.examples import Example, Layout
 from mtsa.data.text_files import lines
 from mtsa.errors import InputError, line_error
-from mtsa.messages import counted
 from mtsa.metrics.protocol import PartScore
 from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
+from .registry import get_task
 from .text_data import TextData, encode_sides
+from .text_explanation import explain_sequence
 from .text_output import READING, kept_columns, text_writer
 
 if TYPE_CHECKING:
@@ -188,7 +189,10 @@ class TextPredictor(Predictor):
 
     def texts_of(self, data: str, **options: Any) -> Iterator[str]:
         for example in self.examples(data, **options):
-            yield from (text for text in example.texts if text)
+            if self.joint:
+                yield "\t".join(" ".join(text.split()) for text in example.texts)
+            else:
+                yield from (text for text in example.texts if text)
 
     def on_line(self, text: str, path: Path, number: int) -> Example:
         """A text, or a pair separated by a tab, from a line of a file.
@@ -248,7 +252,7 @@ class TextPredictor(Predictor):
     def remarks(self) -> list[str]:
         if not self.truncated:
             return []
-        return [f"{counted(self.truncated, 'text')} truncated to {self.recipe.tokens.max_length} words"]
+        return [get_task(self.task).truncation_remark(self.recipe, self.truncated, training=False)]
 
     # Explanation, export, server
 
@@ -257,26 +261,25 @@ class TextPredictor(Predictor):
         texts = [question.text] if question.pair is None else [question.text, question.pair]
         (prediction,) = self.predict([texts[0] if len(texts) == 1 else (texts[0], texts[1])])
         if prediction.label is None:
-            shown = f"{prediction.value:.3g}"
+            shown, output = f"{prediction.value:.3g}", 0
         else:
             shown = f"{prediction.label} ({prediction.probabilities[prediction.label]:.2f})"
-        return [self._maps(text, shown) for text in texts]
+            output = self.labels.index(prediction.label)
+        if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
+            return [explain_sequence(self, [text], shown) for text in texts]
+        return [explain_sequence(self, texts, shown, output)]
 
     def explain_text(self, text: str) -> AttentionMaps:
-        return self._maps(text, "") if self.paired else self.explain(Question(text))[0]
+        if self.joint:  # as `texts_of` gives it
+            first, _, second = text.partition("\t")
+            return self.explain(Question(first, second))[0]
+        return explain_sequence(self, [text], "") if self.paired else self.explain(Question(text))[0]
 
-    def _maps(self, text: str, prediction: str) -> AttentionMaps:
-        from mtsa.inference.attention_maps import empty_text_error, record_attention
-
-        encoding = self.tokenizer.encode(text)
-        if not encoding.ids:
-            raise empty_text_error()
-        read = tokenization.kept_indices(encoding, self.recipe.tokens.max_length)
-        ids = torch.tensor([[encoding.ids[place] for place in read]])
-        spans = [encoding.offsets[place] for place in read]
-        words = [text[start:stop] or encoding.tokens[place] for place, (start, stop) in zip(read, spans, strict=True)]
-        inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
-        return record_attention(self.model, self.model.sentences, inputs, words, prediction)
+    def input_length(self, question: Question) -> int:
+        if self.joint and question.pair is not None:
+            (both,), _ = tokenization.encode_pairs(self.tokenizer, [question.text], [question.pair], 0)
+            return len(both.ids)
+        return super().input_length(question)
 
     def export_spec(self) -> ExportSpec:
         from mtsa.inference.graph_export import ExportSpec

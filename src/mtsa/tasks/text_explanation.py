@@ -1,0 +1,51 @@
+"""The attention maps and contributions of what a sentence model reads: a text, or both texts of a pair as one sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from mtsa.data import tokenization
+from mtsa.data.word_pieces import group_pieces
+
+if TYPE_CHECKING:
+    from mtsa.inference.attention_maps import AttentionMaps
+
+    from .text_predictor import TextPredictor
+
+
+def explain_sequence(
+    predictor: TextPredictor, texts: Sequence[str], prediction: str, output: int | None = None
+) -> AttentionMaps:
+    """How a model read a text, or two texts as one sequence, by words.
+
+    Args:
+        predictor: the model.
+        texts: one, or both of a pair.
+        prediction: what the model predicts, as text.
+        output: index of the predicted class, 0 for a number; None for no contributions.
+
+    Raises:
+        InputError: a text without words, or a model that has nothing to show.
+    """
+    from mtsa.inference.attention_maps import empty_text_error, merge_words, record_attention
+
+    limit = predictor.recipe.tokens.max_length
+    if len(texts) == 1:
+        encoding = predictor.tokenizer.encode(texts[0])
+        kept = tokenization.kept_indices(encoding, limit)
+    else:
+        ((encoding,), _) = tokenization.encode_pairs(predictor.tokenizer, texts[:1], texts[1:], limit)
+        kept = list(range(len(encoding.ids)))
+    if all(number is None for number in encoding.word_ids):
+        raise empty_text_error()
+    ids = torch.tensor([[encoding.ids[place] for place in kept]])
+    inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
+    if len(texts) == 2:
+        inputs["types"] = torch.tensor([encoding.type_ids])
+    tokens = [encoding.tokens[place] for place in kept]
+    words, word_of = group_pieces(encoding, texts, kept)
+    model = predictor.model
+    return merge_words(record_attention(model, model.sentences, inputs, tokens, prediction, output=output), words, word_of)
