@@ -1,8 +1,8 @@
 """Simple text baselines on the same splits.
 
 TF-IDF with logistic regression, fastText, and logistic regression on the mean vectors of a frozen pretrained model. Pairs of
-texts are read in a simple form that keeps the two texts apart: separate TF-IDF features, a fastText line with a separator
-token, and [u, v, |u - v|, u * v] of the mean vectors u and v.
+texts are read in a simple form that keeps the two texts apart: separate TF-IDF features, a fastText line in which the words of
+the second text are marked, and [u, v, |u - v|, u * v] of the mean vectors u and v.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Baseline:
 _STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _WORDS = {"ngram_range": [1, 2], "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[?!]"}
 _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
-_SEPARATOR = " ||| "  # between the texts of a pair, for fastText
+_MARKS = ("", "2:")  # before the words of the first and the second text of a pair, for fastText
 
 
 def _tfidf(split: Split, seed: int) -> FittedBaseline:
@@ -92,8 +92,11 @@ def _fasttext(split: Split, seed: int) -> FittedBaseline:
     names = sorted({str(example.label) for example in examples})  # labels may hold spaces
 
     def words(example: Example) -> str:
-        plain = tokenizer.normalizer.normalize_str(_SEPARATOR.join(example.texts))
-        return " ".join(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(plain))
+        found = []
+        for text, mark in zip(example.texts, _MARKS, strict=False):
+            plain = tokenizer.normalizer.normalize_str(text)
+            found += [f"{mark}{word}" for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(plain)]
+        return " ".join(found)
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.txt"
