@@ -37,6 +37,13 @@ def test_equal_scores_do_not_differ():
     assert (equal.mean, equal.p) == (0.0, 1.0)
 
 
+def test_a_constant_difference_is_not_tested():
+    """The accuracies of two small folds often differ by the same number of examples; that is no evidence."""
+    found = corrected_t([100 * 27 / 30, 100 * 24 / 30], [100 * 26 / 30, 100 * 23 / 30])
+    assert found.mean == pytest.approx(100 / 30)
+    assert found.p == 1.0
+
+
 def test_scores_of_different_folds_are_not_compared():
     with pytest.raises(ValueError, match="shorter"):
         corrected_t([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -77,6 +77,9 @@ def test_all_models_have_the_same_folds(texts, bert, tmp_path, short, measured):
     assert record["versions"]["scikit-learn"]
     assert record["settings"] == {"train": str(texts), "task": "classification", "folds": 2, "seed": 0, "metric": "accuracy"}
     assert record["recommendation"]["sentence"] in done.stdout
+    assert "fold 1 of 2, mtsa: accuracy" in done.stdout
+    assert "9 units left\n" in done.stdout  # no estimate before every model has been measured
+    assert "1 unit left, about" in done.stdout
     for name in names:
         assert f"\n{name} " in done.stdout
     assert not (tmp_path / "out" / "work").exists()
@@ -88,6 +91,12 @@ def test_another_seed_makes_other_folds(texts, bert, tmp_path, measured):
         mtsa.compare(**given, seed=seed, out=tmp_path / str(len(measured)))
     tests = [lines[2] for name, lines in measured if name == "tfidf"]
     assert tests[0] == tests[2] != tests[4]
+
+
+def test_texts_that_occur_twice_are_reported(bert, tmp_path):
+    path = write_csv(tmp_path / "train.csv", [*sentences(40), *[("red red red", "colour")] * 10])
+    done = call("--train", path, "--folds", 2, "--models", "tfidf,tiny-lr", "--pretrained", bert, "--out", tmp_path / "out")
+    assert "10 of 50 examples occur again in the training data of their fold" in done.stderr
 
 
 def test_finished_units_are_not_repeated(texts, bert, tmp_path, short, measured, monkeypatch):
@@ -219,6 +228,12 @@ def test_a_folder_with_other_content_is_refused(texts, tmp_path):
     assert (done.exit_code, "is a file; name a folder" in done.stderr) == (2, True)
     done = call("--out", tmp_path / "new")
     assert (done.exit_code, "--train" in done.stderr) == (2, True)
+
+
+def test_several_processes_are_refused(texts, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="does not run under torchrun"):
+        mtsa.compare(train=texts, out=tmp_path / "out")
 
 
 def test_the_arguments_of_the_function_are_checked(texts, tmp_path):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 LEVEL = 0.05
 """Differences with a p-value below this are significant; intervals cover 1 - LEVEL."""
+_ROUNDING = 1e-9  # differences of scores that are closer than this are equal
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Difference:
 def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     """The difference over the folds of a cross-validation, with the corrected resampled t-test.
 
+    If the difference is the same on every fold, its variance cannot be estimated, and p is 1.
+
     Args:
         ours: the score of a model on each fold.
         theirs: the scores of the other model on the same folds.
@@ -36,7 +39,8 @@ def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
     mean, error = corrected_error(gaps)
     low, high = corrected_interval(gaps)
-    p = two_sided_p(mean / error, len(gaps) - 1) if error else float(mean == 0)
+    constant = max(gaps) - min(gaps) <= _ROUNDING * max(1.0, abs(mean))
+    p = 1.0 if constant else two_sided_p(mean / error, len(gaps) - 1)
     return Difference(mean, low, high, p, len(gaps))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import logging
+import os
 import shutil
 import statistics
 import time
@@ -66,6 +67,8 @@ def compare_models(
     Raises:
         InputError: invalid arguments or data, or a folder with other content.
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("mtsa compare does not run under torchrun; start it as a single process")
     chosen_task = get_task(task or "classification")
     if not chosen_task.stratified:
         raise InputError(f"mtsa compare is for tasks with a class for each example: classification or pair, not {task}")
