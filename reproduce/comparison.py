@@ -1,20 +1,19 @@
 """Whether two models differ: intervals from paired resampling of runs and test examples, or from folds.
 
 A record holds, for every test example, the counts that the metric is made of, so that two models can be compared example by
-example. With seeds, runs and examples are resampled together (bootstrap). With folds, the variance is corrected for training
-sets that overlap (Nadeau and Bengio, 2003). p-values are adjusted for the number of models compared (Holm).
+example. With seeds, runs and examples are resampled together (bootstrap). The statistics of folds, and the correction for the
+number of models compared, are those of `mtsa.metrics.significance`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtsa.metrics.bleu import bleu_of
+from mtsa.metrics.significance import LEVEL, Difference, corrected_t, holm
 
 from .markdown import markdown
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from .table import Column, Record, Table, View
 
 SAMPLES = 2000
-LEVEL = 0.05
 _F1 = ("right", "answered", "there")
 
 
@@ -52,17 +50,6 @@ def metric_of(name: str, totals: Sequence[float], examples: int) -> float:
         right, answered, there = totals
         return 100.0 * 2.0 * float(right) / float(answered + there) if answered + there else 0.0
     return bleu_of([[int(value) for value in totals]])
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A difference between two models, with its interval and its p-value."""
-
-    mean: float
-    low: float
-    high: float
-    p: float
-    runs: int
 
 
 def bootstrap(
@@ -96,29 +83,6 @@ def bootstrap(
     low, high = np.quantile(samples, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((samples <= 0).sum()), int((samples >= 0).sum()))
     return Difference(found, float(low), float(high), min(1.0, 2 * (tail + 1) / (SAMPLES + 1)), len(ours))
-
-
-def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """The difference over the folds of a cross-validation, with the corrected resampled t-test."""
-    from scipy.stats import t
-
-    gaps = np.array(ours) - np.array(theirs)
-    folds = len(gaps)
-    mean, variance = float(gaps.mean()), float(gaps.var(ddof=1))
-    error = math.sqrt((1 / folds + 1 / (folds - 1)) * variance)  # test and training parts are as 1 to folds - 1
-    half = float(t.ppf(1 - LEVEL / 2, folds - 1)) * error
-    p = 2 * float(t.sf(abs(mean) / error, folds - 1)) if error else float(mean == 0)
-    return Difference(mean, mean - half, mean + half, p, folds)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    adjusted, largest = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
-        adjusted[place] = largest
-    return adjusted
 
 
 def compare(table: Table, column: Column, one: str, other: str, records: Sequence[Record]) -> Difference | None:

@@ -125,6 +125,11 @@ def check_extending(names):
     assert "off" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]
 
 
+def check_compare(names):
+    assert {one.name for one in names["found"].standings} == {"tfidf", "mtsa"}
+    assert Path("runs/two-compared/record.json").exists()
+
+
 def check_explorer(names):
     heads, words, others = names["found"].layers[-1].pairs(feature=6).shape
     assert words == others == len(names["found"].words) == 3
@@ -139,6 +144,7 @@ def check_translation(names):
 
 CHECKS = {
     "README.md": check_readme,
+    "compare.md": check_compare,
     "extending.md": check_extending,
     "explorer.md": check_explorer,
     "translation.md": check_translation,
@@ -165,7 +171,9 @@ def test_no_command_of_a_page_falls_through():
         found = commands(page)
         for line in page.read_text().splitlines():
             plain = line.split("#")[0].strip()
-            if plain.startswith(("mtsa ", ".venv/bin/mtsa ", "torchrun ")) and "`" not in plain and "[--" not in plain:
+            table = plain.startswith("mtsa  ")  # a row of `mtsa compare`
+            typed = plain.startswith(("mtsa ", ".venv/bin/mtsa ", "torchrun ")) and not table
+            if typed and "`" not in plain and "[--" not in plain:
                 first = filled_in(plain.split(";")[0].split("\\")[0].strip())
                 assert any(command.startswith(first) for command in found), f"{page.name}: {line}"
 

@@ -38,6 +38,14 @@ def test_the_ratios_of_the_readme_are_those_of_the_record():
             assert f"{row['ratio']:.2f}" == ratio
 
 
+def test_the_comparison_of_the_docs_is_that_of_the_record():
+    from mtsa.model_selection.comparison_report import Comparison
+
+    text = (ROOT / "docs" / "compare.md").read_text()
+    path = ROOT / re.search(r"<!-- record: (.+?) -->", text)[1]
+    assert f"```\n{Comparison(path.parent, json.loads(path.read_text()))}\n```" in text
+
+
 def test_the_version_is_said_once():
     assert f'version = "{mtsa.__version__}"' in (ROOT / "pyproject.toml").read_text()
 

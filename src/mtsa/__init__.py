@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtsa.nn.fallback import count_fallbacks
     from mtsa.nn.functional import explain_backend, tensorized_attention
     from mtsa.nn.pooling import Source2Token
-    from mtsa.workbench import load, train
+    from mtsa.workbench import compare, load, train
 
 __version__ = "0.3.0.dev0"
 
@@ -26,6 +26,7 @@ __all__ = [
     "Source2Token",
     "__version__",
     "backend_table",
+    "compare",
     "count_fallbacks",
     "explain_backend",
     "load",
@@ -39,6 +40,7 @@ _HOMES = {
     "MultiMaskAttention": "nn.attention",
     "Source2Token": "nn.pooling",
     "backend_table": "nn.backends:table",
+    "compare": "workbench",
     "count_fallbacks": "nn.fallback",
     "explain_backend": "nn.functional",
     "load": "workbench",

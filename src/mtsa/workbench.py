@@ -1,8 +1,9 @@
-"""The workbench in Python: `mtsa.train(...)` and `mtsa.load(folder)`."""
+"""The workbench in Python: `mtsa.train(...)`, `mtsa.load(folder)` and `mtsa.compare(...)`."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from mtsa.training.recipe_files import RENAMED, toml_value
 from mtsa.training.run import run_recipe
 
 if TYPE_CHECKING:
+    from mtsa.model_selection.comparison_report import Comparison
     from mtsa.tasks.predictor import Predictor
 
 
@@ -51,21 +53,7 @@ def train(
     """
     if settings is not None and not isinstance(settings, dict):
         raise InputError(f'settings is a {type(settings).__name__}; it must be a dict such as {{"training.batch_size": 32}}')
-    known = [field.name for field in dataclasses.fields(Data)]
-    for key in data:
-        if key not in known and key not in RENAMED["data"]:
-            hint = f'{nearest(key, known)}; other settings go into settings={{"training.epochs": 3}}'
-            raise InputError(f'mtsa.train has no argument "{key}"; {hint}')
-    files: dict[str, Any] = {}
-    memory: dict[str, Any] = {}
-    for key, value in data.items():
-        part = key in ("train", "dev", "test")
-        if part and isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(one, str | Path) for one in value):
-            files |= {key: str(value[0]), f"{key}_target": str(value[1])}  # texts and their translations
-        elif part and is_in_memory(value):
-            files[key], memory[key] = IN_MEMORY, value
-        else:
-            files[key] = str(value) if isinstance(value, Path) else value
+    files, memory = _data_arguments("mtsa.train", data, '; other settings go into settings={"training.epochs": 3}')
     made, dataset = plan_run(
         recipe,
         task=task,
@@ -91,3 +79,75 @@ def load(folder: str | Path) -> Predictor:
     from mtsa.inference.auto import open_predictor
 
     return open_predictor(folder)
+
+
+def compare(
+    *,
+    out: str | Path = "compare-out",
+    task: str | None = None,
+    models: Sequence[str] | None = None,
+    folds: int = 5,
+    metric: str = "accuracy",
+    vectors: str | Path | None = None,
+    pretrained: str | Path = "minilm",
+    seed: int = 0,
+    **data: Any,
+) -> Comparison:
+    """Compare models on your data by cross-validation, simple baselines included, and recommend one.
+
+    Call it again to resume a comparison that was stopped. `print(mtsa.compare(train=FILE))` shows the table.
+
+    Args:
+        out: folder of the record.
+        task: "classification" or "pair".
+        models: of "tfidf", "fasttext", "minilm-lr", "mtsa" and "minilm-finetuned"; None for all that are
+            installed.
+        folds: of the cross-validation.
+        metric: "accuracy" or "macro_f1", which decides the order and the recommendation.
+        vectors: word vectors for "mtsa", GloVe text, .gz or .zip.
+        pretrained: pretrained model in the place of "minilm": a folder, or a name on the Hugging Face hub.
+        seed: of the folds and of everything random.
+        data: `train`, a file or values as for `mtsa.train`; `text_column`, `label_column` and the other keys of a recipe's
+            [data].
+
+    Raises:
+        InputError (a ValueError): whatever is wrong with files or arguments, in one sentence.
+    """
+    from mtsa.model_selection.comparison_run import compare_models
+
+    files, memory = _data_arguments("mtsa.compare", data)
+    return compare_models(
+        files,
+        Path(out),
+        task=task,
+        models=models,
+        folds=folds,
+        metric=metric,
+        vectors=None if vectors is None else str(vectors),
+        pretrained=str(pretrained),
+        seed=seed,
+        memory=memory,
+    )
+
+
+def _data_arguments(function: str, data: dict[str, Any], hint: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of [data] in a recipe, and the parts that are given as values.
+
+    Raises:
+        InputError: an unknown argument.
+    """
+    known = [field.name for field in dataclasses.fields(Data)]
+    for key in data:
+        if key not in known and key not in RENAMED["data"]:
+            raise InputError(f'{function} has no argument "{key}"; {nearest(key, known)}{hint}')
+    files: dict[str, Any] = {}
+    memory: dict[str, Any] = {}
+    for key, value in data.items():
+        part = key in ("train", "dev", "test")
+        if part and isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(one, str | Path) for one in value):
+            files |= {key: str(value[0]), f"{key}_target": str(value[1])}  # texts and their translations
+        elif part and is_in_memory(value):
+            files[key], memory[key] = IN_MEMORY, value
+        else:
+            files[key] = str(value) if isinstance(value, Path) else value
+    return files, memory

@@ -6,15 +6,13 @@ from reproduce.comparison import (
     bootstrap,
     compare,
     comparison_lines,
-    corrected_t,
-    holm,
     metric_of,
     pack_items,
     unpack_items,
 )
-from scipy import stats
 
 from mtsa.metrics.bleu import score_translations
+from mtsa.metrics.significance import corrected_t
 from tests.reproduce.test_table import record, table_of
 
 
@@ -80,26 +78,6 @@ def test_bootstrap_draws_runs_too():
     varied = [answers(share, seed=0) for share in (0.7, 0.8, 0.9)]
     narrow, wide = (bootstrap(runs, steady, "accuracy") for runs in (steady, varied))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-
-
-def test_corrected_t_is_wider_than_the_plain_t_test():
-    rng = np.random.default_rng(0)
-    ours, theirs = 80 + rng.normal(size=10), 79 + rng.normal(size=10)
-    found = corrected_t(ours, theirs)
-    plain = stats.ttest_rel(ours, theirs)
-    interval = plain.confidence_interval(0.95)
-    factor = ((1 / 10 + 1 / 9) / (1 / 10)) ** 0.5
-    assert found.mean == pytest.approx((ours - theirs).mean())
-    assert found.high - found.low == pytest.approx(factor * (interval.high - interval.low))
-    assert found.p > plain.pvalue
-    equal = corrected_t([1.0, 2.0], [1.0, 2.0])
-    assert (equal.mean, equal.p) == (0.0, 1.0)
-
-
-def test_holm():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_only_complete_cells_with_the_same_runs_are_compared():

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .bench import bench
+from .compare import compare
 from .console import exit_on_error, fail, progress_bar, step_counter
 from .data import data
 from .embed import embed
@@ -31,7 +32,7 @@ app = typer.Typer(
     help="Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure.",
 )
 app.command(cls=PairedFiles)(train)
-for _command in (evaluate, predict, embed, recipes, encoders, explain, export, pretrain, serve):
+for _command in (compare, evaluate, predict, embed, recipes, encoders, explain, export, pretrain, serve):
     app.command()(_command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

@@ -1,0 +1,97 @@
+"""Whether two models differ: intervals and p-values from the folds of a cross-validation, adjusted for several comparisons.
+
+The training sets of folds overlap, so that their scores are not independent. The variance is therefore corrected by the ratio
+of test to training examples (Nadeau and Bengio, 2003). p-values are adjusted for the number of comparisons (Holm, 1979).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEVEL = 0.05
+"""Differences with a p-value below this are significant; intervals cover 1 - LEVEL."""
+_ROUNDING = 1e-9  # differences of scores that are closer than this are equal
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two models, with its interval and its p-value."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    runs: int
+
+
+def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
+    """The difference over the folds of a cross-validation, with the corrected resampled t-test.
+
+    If the difference is the same on every fold, its variance cannot be estimated, and p is 1.
+
+    Args:
+        ours: the score of a model on each fold.
+        theirs: the scores of the other model on the same folds.
+    """
+    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
+    mean, error = corrected_error(gaps)
+    low, high = corrected_interval(gaps)
+    constant = max(gaps) - min(gaps) <= _ROUNDING * max(1.0, abs(mean))
+    p = 1.0 if constant else two_sided_p(mean / error, len(gaps) - 1)
+    return Difference(mean, low, high, p, len(gaps))
+
+
+def corrected_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The interval of the mean over the folds of a cross-validation."""
+    mean, error = corrected_error(values)
+    half = t_quantile(LEVEL, len(values) - 1) * error
+    return mean - half, mean + half
+
+
+def corrected_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean over the folds of a cross-validation, and its corrected standard error."""
+    folds = len(values)
+    ratio = 1 / (folds - 1)  # of test to training examples
+    return statistics.fmean(values), math.sqrt((1 / folds + ratio) * statistics.variance(values))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    adjusted, largest = [0.0] * len(values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+def two_sided_p(t: float, freedom: int) -> float:
+    """The probability of a value of Student's t at least as far from 0 as this one.
+
+    Args:
+        t: the value.
+        freedom: degrees of freedom; for whole numbers the distribution is a finite sum (Abramowitz and Stegun, 26.7.3 and 4).
+    """
+    angle = math.atan2(abs(t), math.sqrt(freedom))
+    sine, square = math.sin(angle), math.cos(angle) ** 2
+    odd = freedom % 2
+    term, total = (math.cos(angle) if odd else 1.0), 0.0
+    for power in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= square * (power - 1) / power
+    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return min(1.0, max(0.0, 1.0 - inside))
+
+
+def t_quantile(p: float, freedom: int) -> float:
+    """The value of Student's t whose two-sided probability is p."""
+    low, high = 0.0, 1.0
+    while two_sided_p(high, freedom) > p:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_sided_p(middle, freedom) > p else (low, middle)
+    return (low + high) / 2

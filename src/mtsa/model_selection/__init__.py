@@ -1,0 +1,1 @@
+"""Comparison of models by cross-validation on the same folds (`mtsa compare`)."""
