@@ -128,7 +128,7 @@ def test_attention_is_merged_into_words(bert_runs):
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 def test_contributions_sum_to_the_output(bert_runs, name, temperature, monkeypatch):
     predictor = bert_runs[name]
-    monkeypatch.setattr(predictor.model.config, "temperature", temperature, raising=False)
+    monkeypatch.setattr(predictor.model.config, "softmax_temperature", temperature)
     texts = (TEXT, "A bluish plum") if predictor.paired else (TEXT,)
     (found,) = predictor.explain(Question(*texts))
     hidden, _, _ = tokens_of(predictor, *texts)

@@ -36,5 +36,5 @@ def token_contributions(model: Any, x: Tensor, output: int) -> tuple[Tensor, flo
     if model.config.num_labels == 1:
         mean, deviation = model.config.target
         return values * deviation, bias * deviation + mean
-    temperature = float(getattr(model.config, "temperature", 1.0))
+    temperature = float(model.config.softmax_temperature)
     return values / temperature, bias / temperature
