@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtsa.baselines import BASELINES, check_installed, run_baseline
+from mtsa.baselines import check_installed, run_baseline
 from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.files import write_text
