@@ -75,11 +75,14 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
     say(f"\n4. Its {_MISTAKES} most confident mistakes on the test questions\n")
     for line in mistakes(predictor, read_split(recipes["mtsa over words"]).test):
         say(f"  {line}")
-    say("\n5. Look inside: where each word of the model over words looks, and which words decide\n")
-    for number, text in enumerate(NEW[:3], start=1):
-        picture = out / f"attention-{number}.png"
-        draw_heat_maps(words.explain(Question(text)), picture)
-        say(f"  {picture}")
+    say(
+        "\n5. Look inside: where each word of mtsa over words looks, and what each word adds to the answer of the first model\n"
+    )
+    for number, text in enumerate(NEW[:2], start=1):
+        for name, model in {"attention": words, "words": predictor}.items():
+            picture = out / f"{name}-{number}.png"
+            draw_heat_maps(model.explain(Question(text)), picture)
+            say(f"  {picture}")
     say(
         "\nNext (after `. .venv/bin/activate`):\n"
         f'  mtsa predict {best} "your own question?"\n'
@@ -95,9 +98,7 @@ def comparison(rows: Sequence[Row], count: int) -> list[str]:
     for row in rows:
         low, high = wilson_interval(row.accuracy, count)
         calibration = f"{row.ece:17.3f}  {row.log_loss:8.3f}" if row.ece is not None else f"{'':17}  {'':8}"
-        lines.append(
-            f"{row.name:30} {row.accuracy:8.3f}  {low:.3f} to {high:.3f}  {calibration}  {row.seconds:7.0f}".rstrip()
-        )
+        lines.append(f"{row.name:30} {row.accuracy:8.3f}  {low:.3f} to {high:.3f}  {calibration}  {row.seconds:7.0f}".rstrip())
     return lines
 
 
