@@ -75,11 +75,10 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
     say(f"\n4. Its {_MISTAKES} most confident mistakes on the test questions\n")
     for line in mistakes(predictor, read_split(recipes["mtsa over words"]).test):
         say(f"  {line}")
-    say(
-        "\n5. Look inside: where each word of mtsa over words looks, and what each word adds to the answer of the first model\n"
-    )
+    say("\n5. Look inside: where each word of `mtsa over words` looks, and what each word adds to the first model's answer\n")
+    shown = {"attention": words} | ({"words": predictor} if len(recipes) > 1 else {})
     for number, text in enumerate(NEW[:2], start=1):
-        for name, model in {"attention": words, "words": predictor}.items():
+        for name, model in shown.items():
             picture = out / f"{name}-{number}.png"
             draw_heat_maps(model.explain(Question(text)), picture)
             say(f"  {picture}")
