@@ -226,20 +226,23 @@ class ScreeningRun(TrainedRun):
     """A candidate that is trained for a part of the training and scored on dev only."""
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def screened(self) -> float:
+        """The part of the training."""
         assert self.definition.search is not None
-        return {**super().settings, "screened": self.definition.search.screened}
+        return self.kind.screened or self.definition.search.screened
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "screened": self.screened}
 
     @property
     def cost(self) -> float:
-        assert self.definition.search is not None
-        return self.definition.search.screened
+        return self.screened
 
     def execute(self, folder: Path) -> dict[str, Any]:
-        assert self.definition.search is not None
         (candidate,) = self.candidates
         split = dataclasses.replace(self.data.split(self.recipe, self.paths, self.number), test=[], tests={})
-        found = screen_recipe(self.recipe_of(candidate), folder, split, part=self.definition.search.screened)
+        found = screen_recipe(self.recipe_of(candidate), folder, split, part=self.screened)
         return {**found, "dev_score": dev_score(found), "test": {}}
 
 

@@ -63,6 +63,7 @@ class Model:
         recipe: its recipe, where that is not the data set's.
         runs: how many runs are planned on a data set, where not all are.
         searched: whether it takes part in the search of its table.
+        screened: part of the training for which its candidates are screened, where that is not the search's; 0: as there.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Model:
     recipe: str = ""
     runs: Mapping[str, int] = field(default_factory=dict)
     searched: bool = True
+    screened: float = 0.0
 
     def planned(self, dataset: DataSet) -> int:
         """How many runs on a data set are planned."""
