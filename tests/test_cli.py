@@ -1,5 +1,6 @@
 """The command line: help at once, one sentence and exit code 2 for bad input, files written."""
 
+import os
 import subprocess
 import sys
 
@@ -127,3 +128,19 @@ def test_information_goes_to_standard_output_and_warnings_to_standard_error():
     assert done.stdout == "step 1\n"
     assert done.stderr.startswith("a row is skipped\na request failed\nTraceback")
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_threads_that_wait_sleep_soon(given, wanted):
+    """The variable is set before torch is imported, unless the user has decided otherwise."""
+    code = (
+        "import os, sys; import mtsa.__main__ as entry; import mtsa.cli; sys.argv = ['mtsa', '--help']\n"
+        "assert 'torch' not in sys.modules\n"
+        "try: entry.main()\n"
+        "except SystemExit: print(os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    clean = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", code], env={**clean, **given}, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(wanted)

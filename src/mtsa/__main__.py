@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import warnings
 from typing import Any
 
+_SPIN_COUNT = "5000"
+"""How long threads of GNU OpenMP spin while they wait for the others, before they sleep. By default they spin about a hundred
+times as long and take the cores that the others need: any program beside this one then slows it down several times."""
 _WORKBENCH = ("numpy", "safetensors", "tokenizers", "transformers")
 
 
 def main() -> None:
     """Run the command line."""
+    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which has not happened yet
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)
     missing = [name for name in ("typer", "rich", "matplotlib") if importlib.util.find_spec(name) is None]
     if missing:
         print(f"The mtsa command needs {', '.join(missing)}: pip install 'mtsa[cli]'", file=sys.stderr)
