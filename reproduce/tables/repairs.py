@@ -39,6 +39,7 @@ _AUTHORS: dict[str, Any] = {
 _MASKS = '"forward(self)*4, backward(self)*4"'
 _NEAR = '"forward*3, backward*3, forward&window(1), backward&window(1)"'
 _SMALL: dict[str, Any] = {"encoder__position_scale": 0.1}
+_LONG: dict[str, Any] = {"screened": 1.0, "training__epochs": 36, "training__precision": "bfloat16"}
 _FUSION: dict[str, Any] = {"encoder__fusion": "true"}
 _ENCODERS = {"bilstm": "bilstm", "bigru": "bigru", "multi_cnn": "multi_cnn", "hrchy_cnn": "hierarchical_cnn"}
 _MULTIHEAD, _STACK = "stacked_multihead", "stacked_mtsa"
@@ -66,16 +67,15 @@ MODELS = by_name(
         _on(_ROLES, "roles-mtsa-fast", "learning rate 2e-3", _STACK, training__learning_rate=2e-3),
         _on(_ROLES, "roles-mtsa-1024", "batches of 1,024 words", _STACK, training__batch_tokens=1024),
         _on(_ROLES, "roles-mtsa-near", "two heads see one neighbour only", _STACK, encoder__masks=_NEAR),
-        _on(_ROLES, "roles-mtsa-long", "36 epochs, to the end", _STACK, screened=1.0, training__epochs=36),
+        _on(_ROLES, "roles-mtsa-long", "36 epochs in bfloat16, to the end", _STACK, **_LONG),
         _on(
             _ROLES,
             "roles-multihead-masks-long",
-            "masks, 36 epochs, to the end",
+            "masks, 36 epochs in bfloat16, to the end",
             _MULTIHEAD,
-            screened=1.0,
             encoder__scale=1.0,
             encoder__masks=_MASKS,
-            training__epochs=36,
+            **_LONG,
         ),
         _on(_ROLES, "roles-bilstm", "for comparison", "stacked_bilstm"),
     ]
