@@ -19,7 +19,7 @@ help:
 	@echo "make lock          write constraints.txt anew from the newest dependencies"
 	@echo "make bench         speed and memory against sequence length, with plots, into results/"
 	@echo "make docs          the documentation as HTML, into docs/_build"
-	@echo "make screenshots   the pictures of docs/explorer.md, in a headless Chromium"
+	@echo "make screenshots   the pictures of docs/explain.md, in a headless Chromium"
 	@echo "make setup         create .venv (the others do it when it is missing or out of date)"
 
 setup: $(STAMP)
@@ -62,8 +62,8 @@ lock:
 
 lint: $(STAMP)
 	@$(BIN)/python tools/lock.py check
-	@$(BIN)/ruff format --check src reproduce tests docs tools
-	@$(BIN)/ruff check src reproduce tests docs tools
+	@$(BIN)/ruff format --check src reproduce tests docs tools examples
+	@$(BIN)/ruff check src reproduce tests docs tools examples
 	@$(BIN)/mypy
 
 bench: $(STAMP)
