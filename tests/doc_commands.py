@@ -1,14 +1,12 @@
-"""A folder with the files that the documents speak of, where their commands are run as they stand."""
+"""A folder with the files that the documentation refers to, in which its commands are executed."""
 
-import csv
 import json
 import re
 import shutil
 import zipfile
 from pathlib import Path
 
-from mtsa.corpora import corpus_files, corpus_layout
-from mtsa.data.readers import read
+from mtsa.corpora import corpus_files
 from tests.sample_data import glove, parallel, sentences, tagged, write_csv
 from tests.tiny_bert import write_bert
 
@@ -19,6 +17,9 @@ FILLED_IN = {"RUN": "runs/reviews", "FILE": "test.csv", "BIG": "reviews", "DEV":
 
 ELSEWHERE = {
     "make ": "runs the tests, or takes minutes",
+    ". .venv/bin/activate": "changes the shell",
+    "python examples/": "tests/test_examples.py",
+    "python docs/readme.py": "writes README.md; tests/test_docs.py compares it",
     "pip install": "needs a network; tests/test_packaging.py installs what was built",
     "mtsa data get": "needs a network; tests/data/test_downloads.py has a server of its own",
     "python -m reproduce table classification": "needs data sets and hours; tests/reproduce runs small ones",
@@ -47,32 +48,19 @@ ELSEWHERE = {
 """Commands that are not run with the documents, by how they begin, and why."""
 
 
-def own_table(path):
-    """A newcomer's table: the questions of the embedded corpus under columns of another name; how many rows."""
-    name = "corpus:questions"
-    rows = [
-        example
-        for file in corpus_files(name).values()
-        for example in read(file, corpus_layout(name, "classification", ("questions",)))
-    ]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["question", "kind"])
-        table.writerows([example.text, example.label] for example in rows)
-    return len(rows)
-
-
 def furnish(folder):
     """Write the files."""
     (folder / "data").mkdir()
     shutil.copytree(ROOT / "results", folder / "results", ignore=shutil.ignore_patterns(".work"))
     for seed, name in enumerate(("reviews.csv", "test.csv", "new.csv")):
         write_csv(folder / name, sentences(60, seed))
-    own_table(folder / "questions.csv")
+    shutil.copytree(ROOT / "examples" / "data", folder / "examples" / "data")
     write_bert(folder / "bert")
     sides = zip(sentences(60, 3), sentences(60, 4), strict=True)
     rows = [(f"{one},{other}", label) for (one, label), (other, _) in sides]
     write_csv(folder / "pairs.csv", rows, header="premise,hypothesis,label")
+    scored = [(f"{text},{text}", len(text)) for text, _ in sentences(60, 5)]
+    write_csv(folder / "scored-pairs.csv", scored, header="first,second,score")
     (folder / "sentences.txt").write_text("".join(f"{text} .\n" for text, _ in sentences(12)))
     for seed, name in enumerate(("names.conll", "train.conll", "test.conll")):
         tagged(folder / name, 40, seed)
@@ -97,9 +85,11 @@ def blocks(page):
 
 
 def commands(page):
-    """The commands of a page as they would be typed; what describes a command, with [options], is none."""
+    """The commands of a page; in console blocks, the lines with a prompt. A synopsis with [--options] is not a command."""
     found = []
     for language, block in blocks(page):
+        if language == "console":
+            found += re.findall(r"^\$ (.+)$", block, re.M)
         if language or not block.startswith(PROGRAMS):
             continue
         own = []

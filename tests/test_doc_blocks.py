@@ -74,7 +74,8 @@ def do(command):
     """Run a command, in this process where it is our own; it must come to a good end."""
     program, *words = shlex.split(command.removeprefix(".venv/bin/"))
     if program == "python":
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # reproduce is a folder of the repository
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]  # reproduce is a folder of the repository
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         subprocess.run([sys.executable, *words], check=True, capture_output=True, env=environment)
         return
     assert program == "mtsa", command
@@ -112,8 +113,22 @@ def test_the_code_of_a_page_runs(page, place):
 
 def check_readme(names):
     assert names["y"].shape == (4, 50, 600)
-    assert names["seen"].source2token.shape == (1, 4, 9, 16)
+
+
+def check_quickstart(names):
     assert names["model"].labels == ["colour", "fruit"]
+
+
+def check_layer(names):
+    assert names["y"].shape == (2, 9, 64)
+    assert names["explanation"].source2token.shape == (2, 4, 9, 16)
+    assert names["block"](names["x"]).shape == (2, 9, 64)
+    assert type(names["model"]).__name__ == "MtsaBertModel"
+    assert names["before"].shape == (1, 4, 32)
+
+
+def check_pairs(names):
+    assert len(names["vectors"]) == 2
 
 
 def check_extending(names):
@@ -126,27 +141,29 @@ def check_extending(names):
 
 
 def check_compare(names):
-    assert {one.name for one in names["found"].standings} == {"tfidf", "mtsa"}
+    assert {one.name for one in names["comparison"].standings} == {"tfidf", "mtsa"}
     assert Path("runs/two-compared/record.json").exists()
 
 
-def check_explorer(names):
-    heads, words, others = names["found"].layers[-1].pairs(feature=6).shape
-    assert words == others == len(names["found"].words) == 3
+def check_explain(names):
+    heads, words, others = names["weights"].shape
+    assert words == others == len(names["explanation"].words) == 3
     assert heads > 0
 
 
 def check_translation(names):
-    """The page has an assertion of its own; here, that there was something to assert."""
-    assert type(names["model"]).__name__ == "MtsaBertModel"
-    assert names["before"].shape == (1, 4, 32)
+    assert isinstance(names["translations"][0], str)
+    assert 0 <= names["bleu"].as_json()["bleu"] <= 100
 
 
 CHECKS = {
     "README.md": check_readme,
     "compare.md": check_compare,
+    "explain.md": check_explain,
     "extending.md": check_extending,
-    "explorer.md": check_explorer,
+    "layer.md": check_layer,
+    "pairs.md": check_pairs,
+    "quickstart.md": check_quickstart,
     "translation.md": check_translation,
 }
 
@@ -160,7 +177,7 @@ def test_every_command_that_is_left_out_is_there():
 def test_no_block_without_a_language_is_code():
     for page in PAGES:
         for language, block in blocks(page):
-            assert language in ("", "python") or language.startswith("{"), page
+            assert language in ("", "python", "console") or language.startswith("{"), page
             if not language:
                 assert not any(word in block for word in ("import ", "mtsa.load(", "def ")), f"{page.name}: {block}"
 

@@ -1,5 +1,6 @@
 """What the documents show is what the package does."""
 
+import importlib
 import importlib.util
 import json
 import re
@@ -25,17 +26,24 @@ def test_every_drawing_of_a_mask_is_compared():
     assert len(DRAWN) == MASKS.count("<!-- drawn:") > 0
 
 
-def test_the_ratios_of_the_readme_are_those_of_the_record():
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
+def test_tables_and_outputs_come_from_the_records(name):
+    readme = module(ROOT / "docs" / "readme.py")
+    text = (ROOT / name).read_text()
+    assert readme.fill_in(text) == text, "run: python docs/readme.py"
+    assert text.count("<!-- output") == text.count("```console") == 1
+    assert text.count("<!-- table: ") == (len(readme._TABLES) if name == "README.md" else 0)
+
+
+def test_a_changed_number_in_a_table_or_an_output_is_restored():
+    readme = module(ROOT / "docs" / "readme.py")
     text = (ROOT / "README.md").read_text()
-    record = json.loads((ROOT / re.search(r"<!-- bench: (.+?) -->", text)[1]).read_text())
-    shown = re.findall(r"\| (\d+)/(\d+) \| (\d+) x (\d+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \|", text)
-    assert shown
-    for width, heads, batch, length, mode, *ratios in shown:
-        shape = {"width": int(width), "heads": int(heads), "batch": int(batch), "length": int(length), "mode": mode}
-        for name, ratio in zip(("paper", "released"), ratios, strict=True):
-            wanted = {**shape, "name": name, "compiled": False}
-            (row,) = (row for row in record["rows"] if wanted.items() <= row.items())
-            assert f"{row['ratio']:.2f}" == ratio
+    parts = re.findall(r"<!-- table: .*?<!-- end -->|<!-- output.*?\n```\n", text, re.S)
+    assert len(parts) == 5
+    for part in parts:
+        damaged = re.sub(r"\d\.\d", "7.7", part)
+        assert damaged != part
+        assert readme.fill_in(text.replace(part, damaged)) == text
 
 
 def test_the_comparison_of_the_docs_is_that_of_the_record():
@@ -50,12 +58,16 @@ def test_the_version_is_said_once():
     assert f'version = "{mtsa.__version__}"' in (ROOT / "pyproject.toml").read_text()
 
 
+def module(path):
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
 def lock():
-    """The module tools/lock.py."""
-    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module(ROOT / "tools" / "lock.py")
 
 
 def test_the_table_of_versions_is_that_of_the_lock():
@@ -63,20 +75,20 @@ def test_the_table_of_versions_is_that_of_the_lock():
 
 
 def test_an_environment_that_differs_from_the_lock_is_reported(monkeypatch, capsys):
-    module, pins = lock(), lock().locked()
+    tool, pins = lock(), lock().locked()
     monkeypatch.setattr("sys.argv", ["lock.py", "check"])
     for found, words in (
         ({**pins, "numpy": "1.0"}, "numpy 1.0 (locked: "),
         ({**pins, "six": "1.0"}, "six 1.0 (not in the lock)"),
     ):
-        monkeypatch.setattr(module, "installed", lambda found=found: found)
-        monkeypatch.setattr(module, "locked", lambda: {name: version for name, version in pins.items() if name != "six"})
+        monkeypatch.setattr(tool, "installed", lambda found=found: found)
+        monkeypatch.setattr(tool, "locked", lambda: {name: version for name, version in pins.items() if name != "six"})
         for continuous, code in (("", 0), ("true", 1)):
             monkeypatch.setenv("CI", continuous)
-            assert module.main() == code
+            assert tool.main() == code
             assert words in capsys.readouterr().out
-    monkeypatch.setattr(module, "installed", lambda: {name: version for name, version in pins.items() if name != "six"})
-    assert module.main() == 0
+    monkeypatch.setattr(tool, "installed", lambda: {name: version for name, version in pins.items() if name != "six"})
+    assert tool.main() == 0
     assert capsys.readouterr().out == ""
 
 
@@ -86,7 +98,7 @@ def test_every_key_of_a_recipe_is_explained_with_its_default():
     from mtsa.training.recipe import Recipe
     from mtsa.training.recipe_files import toml_value
 
-    page = (ROOT / "docs" / "workbench.md").read_text()
+    page = (ROOT / "docs" / "training.md").read_text()
     for section in dataclasses.fields(Recipe)[1:]:
         value = section.default_factory()
         if dataclasses.is_dataclass(value):
@@ -111,8 +123,8 @@ def test_every_command_and_option_in_the_documents_exists(page):
     from mtsa.cli import app
 
     root = typer.main.get_command(app)
-    found = re.findall(r"(?:^|`|-m )mtsa ([a-z]+[^`\n#]*)", page.read_text(), re.M)
-    assert found or page.name not in ("README.md", "workbench.md")  # pages that must have some
+    found = re.findall(r"(?:^|^\$ |`|-m )mtsa ([a-z]+[^`\n#]*)", page.read_text(), re.M)
+    assert found or page.name not in ("README.md", "training.md")  # pages that must have some
     for text in found:
         words = text.replace("[", " ").replace("]", " ").split()
         command = root
@@ -153,6 +165,29 @@ def test_the_results_page_is_what_the_records_make(tmp_path):
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"
 
 
+@pytest.mark.parametrize("package", ["mtsa", "mtsa.interop", "mtsa.masks"])
+def test_every_public_name_is_in_the_api_reference(package):
+    page = (ROOT / "docs" / "api.md").read_text()
+    documented = set(re.findall(r"\.\. auto(?:class|function|module|exception):: (\S+)", page))
+    for name in importlib.import_module(package).__all__:
+        assert f"{package}.{name}" in documented or f"`{package}.{name}`" in page, name
+
+
+def test_every_renamed_key_is_in_the_migration_page():
+    from mtsa.training.recipe_files import RENAMED
+
+    page = (ROOT / "docs" / "migration.md").read_text()
+    for section, keys in RENAMED.items():
+        for old, new in keys.items():
+            assert f"| `{section}.{old}` | `{section}.{new}` |" in page
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = re.findall(r"^([\w./-]+)$", (ROOT / "docs" / "index.md").read_text(), re.M)
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem in listed or page.stem == "index", page.name
+
+
 @pytest.mark.slow
 def test_the_pages_build_without_a_warning(tmp_path):
     import subprocess
@@ -162,5 +197,5 @@ def test_the_pages_build_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "walkthrough.html").exists()
+    assert (tmp_path / "architecture.html").exists()
     assert (tmp_path / "_images" / "explorer.png").exists()
