@@ -34,7 +34,7 @@ def grid(axes: Axes, values: np.ndarray, colours: str, *, left: float, top: floa
 
 
 def words(axes: Axes, *, left: float, top: float, cell: float = 0.34) -> None:
-    """The words beside the rows of a matrix."""
+    """Labels of the rows of a matrix."""
     for row, word in enumerate(WORDS):
         axes.text(left - 0.08, top - (row + 0.5) * cell, word, ha="right", va="center", fontsize=8, color="#333333")
 

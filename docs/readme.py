@@ -83,7 +83,7 @@ def _trec() -> str:
 
 
 def _layer() -> str:
-    """The layer beside `nn.MultiheadAttention`: `mtsa bench layer` at sentence length, and against the length."""
+    """The layer relative to `nn.MultiheadAttention`, from both presets of `mtsa bench layer`."""
     short = {
         (row["batch"], row["length"], row["mode"], row["name"]): row["ratio"]
         for row in _read("sentences/bench-sentences.json")["rows"]

@@ -1,4 +1,4 @@
-"""The layer in a module of your own: a text classifier in plain PyTorch, beside `nn.MultiheadAttention`.
+"""The layer in a module of your own: a text classifier in plain PyTorch, compared with `nn.MultiheadAttention`.
 
 python examples/classifier.py
 """
