@@ -49,7 +49,7 @@ def table(
     """
     from mtsa.errors import InputError
 
-    from . import claims, repairs_page
+    from . import changes_page, claims
     from .markdown import markdown
     from .paths import Paths
     from .records import read_records
@@ -82,7 +82,7 @@ def table(
         found = definition.check(recorded)
         if definition.dev_only and found:
             screened = read_records(folder.parent / "nli")
-            typer.echo(markdown(repairs_page.repair_rows(repairs_page.repairs(found, screened))))
+            typer.echo(markdown(changes_page.change_rows(definition, changes_page.changes(definition, found, screened))))
             return
         if recorded and not found:
             typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")

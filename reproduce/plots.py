@@ -18,7 +18,7 @@ from .comparison import cell, interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .repairs_page import Repair
+    from .changes_page import Change
     from .table import Record, Table
 
 _COLOURS = {CONFIRMED: "tab:green", NOT_FOUND: "tab:grey", CONTRADICTED: "tab:red", ONE_RUN: "tab:blue"}
@@ -137,13 +137,13 @@ def draw_findings(found: Sequence[Finding], path: Path) -> bool:
     return True
 
 
-def draw_repairs(found: Sequence[Repair], path: Path) -> bool:
-    """The best dev score before and after each repair; False if none has both."""
+def draw_changes(found: Sequence[Change], path: Path) -> bool:
+    """The best dev score before and after each change; False if none has both."""
     drawn: dict[str, list[Any]] = {}
     for one in found:
         if one.before is not None and one.after is not None:
             scores = [round(100 * float(record["dev_score"]), 3) for record in (one.before, one.after)]
-            drawn.setdefault(one.title, []).append([one.name, *scores])
+            drawn.setdefault(one.dataset.title, []).append([one.name, *scores])
     if not drawn:
         return False
     with picture(path, [_ROW * len(rows) for rows in drawn.values()], drawn) as parts:

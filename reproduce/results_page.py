@@ -11,7 +11,7 @@ from typing import Any
 from mtsa.errors import InputError
 from mtsa.files import write_text
 
-from . import nli_plot, plots, repairs_page, table_page
+from . import changes_page, nli_plot, plots, table_page
 from .benchmarks import report
 from .claims import (
     CLAIMS,
@@ -30,7 +30,7 @@ from .comparison import cell
 from .markdown import markdown
 from .records import read_records
 from .table import Record
-from .tables import REPAIRS, TABLES
+from .tables import TABLES
 
 PAGES = {"srl": "roles", **{name: name for name in TABLES if name != "srl"}}
 """The page of each table."""
@@ -78,11 +78,16 @@ def write(records: Path, out: Path) -> None:
     images = out.parent / "images" / out.stem
     found = [one for claim in (*CLAIMS, *COMPARISONS) for one in findings(claim, final[claim.table.name])]
     costs = json.loads((records / _COST).read_text(encoding="utf-8")) if (records / _COST).exists() else None
-    drawn = _draw(everything, final, found, costs and nli_plot.read_costs(records / _COST), images)
+    changes = {
+        name: changes_page.changes(table, everything[name], everything["nli"])
+        for name, table in TABLES.items()
+        if table.dev_only
+    }
+    drawn = _draw(final, changes, found, costs and nli_plot.read_costs(records / _COST), images)
     for name, table in TABLES.items():
         link = f"../images/{out.stem}/{PAGES[name]}.svg" if drawn[PAGES[name]] else ""
-        if table is REPAIRS:
-            text = repairs_page.page(everything[name], everything["nli"], link)
+        if table.dev_only:
+            text = changes_page.page(table, everything[name], changes[name], link)
         else:
             text = table_page.page(table, everything[name], [one for one in found if one.claim.table is table], link)
         write_text(out.with_suffix("") / f"{PAGES[name]}.md", text)
@@ -97,8 +102,8 @@ def write(records: Path, out: Path) -> None:
 
 
 def _draw(
-    everything: Mapping[str, Sequence[Record]],
     final: Mapping[str, Sequence[Record]],
+    changes: Mapping[str, Sequence[changes_page.Change]],
     found: Sequence[Finding],
     costs: dict[str, tuple[float, float]] | None,
     images: Path,
@@ -107,8 +112,8 @@ def _draw(
     drawn = {
         PAGES[name]: plots.draw_values(table, final[name], images / f"{PAGES[name]}.svg") for name, table in TABLES.items()
     }
-    repairs = repairs_page.repairs(everything["repairs"], everything["nli"])
-    drawn["repairs"] = plots.draw_repairs(repairs, images / "repairs.svg")
+    for name, own in changes.items():
+        drawn[PAGES[name]] = plots.draw_changes(own, images / f"{PAGES[name]}.svg")
     drawn["claims"] = plots.draw_findings([one for one in found if one.claim.source], images / "claims.svg")
     drawn["speed"] = bool(costs and final["nli"] and nli_plot.draw(final["nli"], costs, images / "speed.svg"))
     for name, there in drawn.items():

@@ -144,6 +144,7 @@ class Table:
         scores_train: whether the training part is scored as well.
         search: the search that every model gets, if there is one.
         dev_only: whether the candidates are screened on dev and nothing else is run.
+        before: with dev_only, the model that each changed model is compared with.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Table:
     scores_train: bool = False
     search: Search | None = None
     dev_only: bool = False
+    before: Mapping[str, str] = field(default_factory=dict)
 
     def runs(
         self,

@@ -41,4 +41,5 @@ FINE_TUNING = Table(
     notes=NOTES,
     search=Search(({},), screened=1.0),
     dev_only=True,
+    before={name: "base" for name in MODELS if name != "base"},
 )

@@ -8,13 +8,13 @@ import pytest
 from reproduce.__main__ import app
 from reproduce.claims import CLAIMS, COMPARISONS, Claim, cost_rows, finding_rows, findings, judge
 from reproduce.plots import drawn_values
-from reproduce.tables import NLI, REPAIRS
-from reproduce.tables.repairs import BEFORE, SCREENED
+from reproduce.tables import NLI, REPAIRS, TABLES
+from reproduce.tables.repairs import SCREENED
 from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.metrics.significance import Difference, corrected_t
-from reproduce import repairs_page, results_page
+from reproduce import changes_page, results_page
 from tests.reproduce.test_table import record, table_of
 
 SIZE = 400
@@ -144,7 +144,7 @@ def test_pages_and_pictures_are_made_from_the_records(nli, tmp_path):
         assert drawn[name]["interval"][0] < drawn[name]["mean"] < drawn[name]["interval"][1]
         assert drawn[name]["complete"] == complete
     assert "[2 of 3]" in page
-    for name in ("classification", "roles", "translation", "pretrained", "repairs", "speed", "checks"):
+    for name in ("classification", "roles", "translation", "pretrained", "fine-tuning", "repairs", "speed", "checks"):
         assert "There are no records yet" in (tmp_path / "docs" / "results" / f"{name}.md").read_text()
 
 
@@ -175,25 +175,25 @@ def screening(table, model, score, *, rate=0.002, candidates=(), **encoder):
 
 def test_a_repair_has_the_row_before_the_row_after_and_the_change():
     before, after = screening("repairs", "bilstm", 0.6), screening("repairs", "bilstm-fusion", 0.65)
-    header, *rows = repairs_page.repair_rows(repairs_page.repairs([before, after], []))
+    header, *rows = changes_page.change_rows(REPAIRS, changes_page.changes(REPAIRS, [before, after]))
     shown = [dict(zip(header, row, strict=True)) for row in rows]
     assert [(row[""], row["model"], row["best on dev"], row["change"]) for row in shown[:2]] == [
         ("before", "`bilstm`", "60.0", ""),
         ("after", "`bilstm-fusion`", "65.0", "+5.0"),
     ]
-    (one,) = repairs_page.repairs([after], [])
-    assert (one.before, one.change) == (None, None)
-    assert repairs_page.repair_rows([one])[1][5] == "not run yet"
+    (one,) = changes_page.changes(REPAIRS, [after])
+    assert (one.before, one.points) == (None, None)
+    assert changes_page.change_rows(REPAIRS, [one])[1][5] == "not run yet"
 
 
 def test_screening_with_the_same_settings_is_the_row_before_a_repair():
     after = screening("repairs", "bilstm-fusion", 0.65, head_dim=7)
     same = screening("nli", "bilstm", 0.6, rate=0.1, candidates=[{"training.learning_rate": 0.002}])
     other = screening("nli", "bilstm", 0.5, candidates=[{"training.learning_rate": 0.1}])
-    (found,) = repairs_page.repairs([after], [other, same])
+    (found,) = changes_page.changes(REPAIRS, [after], [other, same])
     assert found.before is same
-    assert found.change == pytest.approx(5.0)
-    (found,) = repairs_page.repairs([after], [other])
+    assert found.points == pytest.approx(5.0)
+    (found,) = changes_page.changes(REPAIRS, [after], [other])
     assert found.before is None
 
 
@@ -201,9 +201,12 @@ def test_models_that_both_tables_screen_have_the_same_encoder():
     for name, other in SCREENED.items():
         assert REPAIRS.models[name].encoder == NLI.models[other].encoder
         assert dict(REPAIRS.models[name].options) == dict(NLI.models[other].options)
-    for name, base in BEFORE.items():
-        planned = [
-            [bool(REPAIRS.models[one].planned(dataset)) for dataset in REPAIRS.datasets.values()] for one in (name, base)
-        ]
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES.values() if table.dev_only], ids=lambda table: table.name)
+def test_a_changed_model_runs_where_the_model_before_it_runs(table):
+    assert table.before
+    for name, base in table.before.items():
+        planned = [[bool(table.models[one].planned(dataset)) for dataset in table.datasets.values()] for one in (name, base)]
         assert planned[0] == planned[1]
-        assert REPAIRS.models[name].encoder == REPAIRS.models[base].encoder
+        assert table.models[name].encoder == table.models[base].encoder
