@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .dataset import DataSet
 from .markdown import markdown
 from .records import circumstances_of, complete
-from .table import Record, Table, is_screening
+from .table import Record, Table, is_screening, screening_name
 from .tables.repairs import SCREENED
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a model on one data set, with the records before and after it where they exist."""
+    """A change of a model in one run on a data set, with the records before and after it where they exist."""
 
-    dataset: DataSet
+    title: str  # data set, and fold where there are folds
     name: str
     base: str
     before: Record | None
@@ -40,13 +39,16 @@ def changes(table: Table, records: Sequence[Record], screened: Sequence[Record] 
         screened: records of table `nli`, used where a model of table `repairs` has no record of its own.
     """
     found = []
-    for dataset in table.datasets.values():
-        own = {one["model"]: one for one in records if one["dataset"] == dataset.name}
+    for dataset, number in ((one, number) for one in table.datasets.values() for number in range(one.screenings)):
+        run = dataset.run_name(number)
+        place = (dataset.name, screening_name(0, run))
+        own = {one["model"]: one for one in records if (one["dataset"], one["run"]) == place}
+        title = f"{dataset.title}, {run}" if dataset.folds else dataset.title
         for name, base in table.before.items():
             if table.models[name].planned(dataset):
                 after, before = (own.get(one) or _screened(one, own, screened) for one in (name, base))
                 if after is not None or before is not None:
-                    found.append(Change(dataset, name, base, before, after))
+                    found.append(Change(title, name, base, before, after))
     return found
 
 
@@ -80,7 +82,7 @@ def change_rows(table: Table, found: Sequence[Change]) -> list[list[str]]:
             if record is not None:
                 curve = ", ".join(f"{100 * entry['score']:.1f}" for entry in record["dev_curve"])
                 shown = [f"{record['steps']:,}", f"{100 * record['dev_score']:.1f}", points, curve]
-            lines.append([one.dataset.title, when, f"`{name}`", table.models[name].about, *shown])
+            lines.append([one.title, when, f"`{name}`", table.models[name].about, *shown])
     return lines
 
 

@@ -143,7 +143,7 @@ def draw_changes(found: Sequence[Change], path: Path) -> bool:
     for one in found:
         if one.before is not None and one.after is not None:
             scores = [round(100 * float(record["dev_score"]), 3) for record in (one.before, one.after)]
-            drawn.setdefault(one.dataset.title, []).append([one.name, *scores])
+            drawn.setdefault(one.title, []).append([one.name, *scores])
     if not drawn:
         return False
     with picture(path, [_ROW * len(rows) for rows in drawn.values()], drawn) as parts:

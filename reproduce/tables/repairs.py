@@ -97,9 +97,9 @@ SCREENED = {**_ENCODERS, "multihead-0.1": "multihead", "none": "mtsa_none", "mts
 """Models of this table that the table `nli` screens too: a record of screening with equal settings is used for them."""
 NOTES = """\
 Each model was trained for 3/8 of its recipe (where it says so, to the end), with the learning-rate schedule of the whole, and
-scored on dev: accuracy, or F1 of roles. Other settings are those of the recipe. Each row is one run on the first seed or fold, so
-that small changes may be chance. A model without a record in this table is shown with the record of screening in table `nli` that
-has the same settings, if there is one.
+scored on dev: accuracy, or F1 of roles. Other settings are those of the recipe. Each row is one run, so that small changes may
+be chance. A model without a record in this table is shown with the record of screening in table `nli` that has the same
+settings, if there is one.
 """
 REPAIRS = Table(
     name="repairs",

@@ -186,6 +186,17 @@ def test_a_repair_has_the_row_before_the_row_after_and_the_change():
     assert changes_page.change_rows(REPAIRS, [one])[1][5] == "not run yet"
 
 
+def test_folds_are_compared_each_by_itself():
+    scores = {"texts-multihead": (0.6, 0.7), "texts-multihead-0.1": (0.65, 0.6)}
+    records = [
+        screening("repairs", model, score) | {"dataset": "cr", "run": f"screen-1-fold-0{fold}"}
+        for model, both in scores.items()
+        for fold, score in enumerate(both, 1)
+    ]
+    found = {one.title: one.points for one in changes_page.changes(REPAIRS, records)}
+    assert found == {"CR, fold-01": pytest.approx(5.0), "CR, fold-02": pytest.approx(-10.0)}
+
+
 def test_screening_with_the_same_settings_is_the_row_before_a_repair():
     after = screening("repairs", "bilstm-fusion", 0.65, head_dim=7)
     same = screening("nli", "bilstm", 0.6, rate=0.1, candidates=[{"training.learning_rate": 0.002}])
