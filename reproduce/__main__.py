@@ -30,7 +30,7 @@ def main() -> None:
 
 @app.command("table")
 def table(
-    name: Annotated[str, typer.Argument(help="classification, nli, srl, translation, pretrained, or repairs.")],
+    name: Annotated[str, typer.Argument(help="classification, nli, srl, translation, pretrained, fine-tuning, or repairs.")],
     data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
     vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder by default.")] = None,
     pretrained: Annotated[
@@ -49,7 +49,7 @@ def table(
     """
     from mtsa.errors import InputError
 
-    from .comparison import comparison_lines
+    from . import changes_page, claims
     from .markdown import markdown
     from .paths import Paths
     from .records import read_records
@@ -81,7 +81,8 @@ def table(
         recorded = read_records(folder)
         found = definition.check(recorded)
         if definition.dev_only and found:
-            typer.echo(markdown(definition.dev_rows(found)))
+            screened = read_records(folder.parent / "nli")
+            typer.echo(markdown(changes_page.change_rows(definition, changes_page.changes(definition, found, screened))))
             return
         if recorded and not found:
             typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")
@@ -89,8 +90,11 @@ def table(
         if not found:
             raise InputError(f"{folder} has no records yet; run the command without --show")
         for view in definition.shown(found):
-            lines = [markdown(definition.rows(view, found)), *comparison_lines(definition, view, found)]
-            typer.echo("\n\n".join([view.title, *lines]) + "\n")
+            typer.echo(f"{view.title}\n\n{markdown(definition.rows(view, found))}\n")
+        for claim in (*claims.CLAIMS, *claims.COMPARISONS):
+            compared = claims.findings(claim, found) if claim.table is definition else []
+            if any(one.difference is not None for one in compared):
+                typer.echo(f"{claim.text}\n\n{markdown(claims.finding_rows(compared))}\n")
 
 
 def _names(text: str) -> list[str]:
@@ -151,14 +155,16 @@ def params(
 @app.command("results")
 def results(
     records: Annotated[Path, typer.Option(help="Folder with the records of tables and benchmarks.")] = Path("results"),
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
+    out: Annotated[
+        Path, typer.Option(help="The first page; the others go into a folder of its name, pictures into images.")
+    ] = Path("docs/results.md"),
 ) -> None:
-    """Write the results page from the records."""
+    """Write the results pages and their pictures from the records."""
     from . import results_page
 
     with exit_on_error():
         results_page.write(records, out)
-    typer.echo(f"written: {out}")
+    typer.echo(f"written: {out} and the pages in {out.with_suffix('')}")
 
 
 if __name__ == "__main__":

@@ -7,22 +7,22 @@ number of models compared, are those of `mtsa.metrics.significance`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtsa.metrics.bleu import bleu_of
-from mtsa.metrics.significance import LEVEL, Difference, corrected_t, holm
-
-from .markdown import markdown
+from mtsa.metrics.significance import LEVEL, Difference, corrected_interval, corrected_t
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .table import Column, Record, Table, View
+    from .table import Column, Record, Table
 
 SAMPLES = 2000
+_CHUNK = 100  # samples that are computed together
 _F1 = ("right", "answered", "there")
 
 
@@ -63,66 +63,81 @@ def bootstrap(
         metric: "accuracy", "f1" or "bleu".
         seed: of the resampling.
     """
-    size = len(ours[0])
-    assert {len(run) for run in (*ours, *theirs)} == {size}
-    rng = np.random.default_rng(seed)
-
-    def mean(runs: Sequence[NDArray[np.int64]], chosen: Sequence[int], weights: NDArray[np.int64]) -> float:
-        return float(np.mean([metric_of(metric, (weights @ runs[run]).tolist(), size) for run in chosen]))
-
-    def difference(mine: Sequence[int], other: Sequence[int], weights: NDArray[np.int64]) -> float:
-        return mean(ours, mine, weights) - mean(theirs, other, weights)
-
-    once = np.ones(size, dtype=np.int64)
-    found = difference(range(len(ours)), range(len(theirs)), once)
-    samples = np.empty(SAMPLES)
-    for number in range(SAMPLES):
-        weights = np.bincount(rng.integers(size, size=size), minlength=size)
-        mine, other = (rng.integers(len(runs), size=len(runs)).tolist() for runs in (ours, theirs))
-        samples[number] = difference(mine, other, weights)
+    found = _mean(ours, metric) - _mean(theirs, metric)
+    means = _resample((ours, theirs), metric, seed)
+    samples = means[:, 0] - means[:, 1]
     low, high = np.quantile(samples, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((samples <= 0).sum()), int((samples >= 0).sum()))
-    return Difference(found, float(low), float(high), min(1.0, 2 * (tail + 1) / (SAMPLES + 1)), len(ours))
+    return Difference(found, float(low), float(high), min(1.0, 2 * (tail + 1) / (SAMPLES + 1)), len(theirs))
+
+
+def _mean(runs: Sequence[NDArray[np.int64]], metric: str) -> float:
+    return float(np.mean([metric_of(metric, run.sum(0).tolist(), len(run)) for run in runs]))
+
+
+@functools.lru_cache(maxsize=2)
+def _weights(size: int, seed: int) -> NDArray[np.uint8]:
+    """How often each test example is drawn [samples, examples]."""
+    rng = np.random.default_rng(seed)
+    return np.array([np.bincount(rng.integers(size, size=size), minlength=size) for _ in range(SAMPLES)], dtype=np.uint8)
+
+
+def _resample(models: Sequence[Sequence[NDArray[np.int64]]], metric: str, seed: int) -> NDArray[np.float64]:
+    """The mean over runs [samples, models]; the test examples of a sample are the same for all models."""
+    runs = [run for model in models for run in model]
+    size, width = runs[0].shape
+    assert {len(run) for run in runs} == {size}
+    rng = np.random.default_rng([seed, 1])
+    counts = np.hstack(runs).astype(np.float64)
+    weights = _weights(size, seed)
+    means = np.empty((SAMPLES, len(models)))
+    for first in range(0, SAMPLES, _CHUNK):
+        totals = weights[first : first + _CHUNK].astype(np.float64) @ counts
+        for row, total in enumerate(totals.reshape(-1, len(runs), width).tolist()):
+            values = np.array([metric_of(metric, one, size) for one in total])
+            start = 0
+            for place, model in enumerate(models):
+                means[first + row, place] = values[start + rng.integers(len(model), size=len(model))].mean()
+                start += len(model)
+    return means
+
+
+def cell(table: Table, column: Column, model: str, records: Sequence[Record]) -> dict[str, Record]:
+    """The runs of a model on the data set of a column, by name; empty unless all planned runs have records."""
+    dataset = table.datasets[column.dataset]
+    runs = {one["run"]: one for one in records if one["model"] == model and one["dataset"] == column.dataset}
+    planned = [dataset.run_name(number) for number in range(table.models[model].planned(dataset))]
+    return {name: runs[name] for name in planned} if planned and runs.keys() >= set(planned) else {}
 
 
 def compare(table: Table, column: Column, one: str, other: str, records: Sequence[Record]) -> Difference | None:
-    """Two models in a column; None unless both have the same runs, all that are planned, and at least two."""
+    """Two models in a column, on the runs that are planned for both; None unless both have all their planned runs."""
     dataset = table.datasets[column.dataset]
-    found = []
-    for model in (one, other):
-        runs = {
-            record["run"]: record for record in records if record["model"] == model and record["dataset"] == column.dataset
-        }
-        found.append(runs)
-    ours, theirs = found
-    names = [dataset.run_name(number) for number in range(dataset.runs)]
-    if set(ours) != set(names) or set(theirs) != set(names) or len(names) < 2:
+    ours, theirs = (cell(table, column, model, records) for model in (one, other))
+    names = [name for name in ours if name in theirs]
+    if not names or (dataset.folds and len(names) < dataset.folds):
         return None
     if column.metric != ours[names[0]]["test"].get(column.part, {}).get("items", {}).get("metric"):
         return None
     if dataset.folds:
-        mine, others = ([column.value(runs[name]) or 0.0 for name in names] for runs in found)
+        mine, others = ([column.value(runs[name]) or 0.0 for name in names] for runs in (ours, theirs))
         return corrected_t(mine, others)
-    first, second = ([unpack_items(runs[name]["test"][column.part]["items"]) for name in names] for runs in found)
+    first, second = (_counts(column, [runs[name] for name in names]) for runs in (ours, theirs))
     return bootstrap(first, second, column.metric)
 
 
-def comparison_lines(table: Table, view: View, records: Sequence[Record]) -> list[str]:
-    """A table of differences between the reference model of a view and the others; nothing where none can be computed."""
-    lines = []
-    for column in view.columns if view.reference else ():
-        found = {
-            name: difference
-            for name in view.models
-            if name != view.reference and (difference := compare(table, column, view.reference, name, records)) is not None
-        }
-        for (name, difference), p in zip(found.items(), holm([one.p for one in found.values()]), strict=True):
-            verdict = "no difference found" if p >= LEVEL else "higher" if difference.mean > 0 else "lower"
-            interval = f"{difference.low:+.2f} to {difference.high:+.2f}"
-            lines.append(
-                [f"{view.reference} - {name}", column.title, f"{difference.mean:+.2f}", interval, f"{p:.3f}", verdict]
-            )
-    if not lines:
-        return []
-    head = ["difference", "", "points", "95 % interval", "p (Holm)", f"{view.reference} is"]
-    return [markdown([head, *lines])]
+def interval(table: Table, column: Column, model: str, records: Sequence[Record]) -> tuple[float, float] | None:
+    """The interval of a model's mean over its runs so far; None where it cannot be computed."""
+    own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
+    if table.datasets[column.dataset].folds:
+        values = table.values(column, model, records)
+        return corrected_interval(values) if len(values) > 1 else None
+    if not own or column.metric != own[0]["test"].get(column.part, {}).get("items", {}).get("metric"):
+        return None
+    samples = _resample([_counts(column, own)], column.metric, 0)[:, 0]
+    low, high = np.quantile(samples, [LEVEL / 2, 1 - LEVEL / 2])
+    return float(low), float(high)
+
+
+def _counts(column: Column, records: Sequence[Record]) -> list[NDArray[np.int64]]:
+    return [unpack_items(record["test"][column.part]["items"]) for record in records]

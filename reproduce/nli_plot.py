@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.errors import InputError
-from mtsa.files import replacing
+
+from .plots import picture
 
 
 def read_costs(path: Path) -> dict[str, tuple[float, float]]:
@@ -39,11 +40,6 @@ def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, flo
     Raises:
         InputError: there is none.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     found: dict[str, list[float]] = {}
     dataset = "snli" if any(record["dataset"] == "snli" for record in records) else "snli-subset"
     for record in records:
@@ -51,24 +47,24 @@ def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, flo
             found.setdefault(record["model"], []).append(record["test"]["test"]["accuracy"])
     if not found:
         raise InputError("no model has both a record and a cost yet")
-    drawn: list[str] = []
-    figure, axes = pyplot.subplots(figsize=(7.5, 5.0), layout="constrained")
-    for name, values in sorted(found.items(), key=lambda item: costs[item[0]][0]):  # labels above and below in turn
+    points = []
+    for name, values in sorted(found.items(), key=lambda item: costs[item[0]][0]):
         seconds, memory = costs[name]
-        accuracy = 100 * statistics.fmean(values)
-        colour = "tab:red" if name == "mtsa" else "tab:blue" if name.startswith("mtsa") else "tab:grey"
-        axes.scatter(seconds, accuracy, s=memory / 1024**2, alpha=0.55, color=colour)
-        shift = (0, -24 if len(drawn) % 2 else 20)
-        label = f"{name}, {memory / 1024**2:.0f} MiB"
-        axes.annotate(label, (seconds, accuracy), xytext=shift, textcoords="offset points", fontsize=7, ha="center")
-        drawn.append(name)
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds for the dev pairs, at the paper's width")
-    axes.set_ylabel("test accuracy (%), at half of the paper's width")
-    axes.set_title(f"{dataset}; area: peak memory of a training step, length 64, batch 64", fontsize=9)
-    axes.margins(0.18)
-    axes.grid(alpha=0.3)
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=130, format="png")
-    pyplot.close(figure)
+        points.append((name, round(seconds, 3), round(100 * statistics.fmean(values), 3), round(memory / 1024**2)))
+    with picture(path, [4.25], points) as (axes,):
+        for place, (name, duration, accuracy, size) in enumerate(points):
+            colour = "tab:red" if name == "mtsa" else "tab:grey"
+            axes.scatter(duration, accuracy, s=size, alpha=0.55, color=colour)
+            distance = 6 + size**0.5 / 2
+            shift = (0, -distance - 6 if place % 2 else distance)  # labels above and below in turn
+            label = f"{name}, {size} MiB"
+            axes.annotate(label, (duration, accuracy), xytext=shift, textcoords="offset points", fontsize=7, ha="center")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:g}")
+        axes.set_xlabel("seconds for the dev pairs, at the paper's width")
+        axes.set_ylabel("test accuracy (%), at half of the paper's width")
+        axes.set_title(f"{dataset}; area: peak memory of a training step, length 64, batch 64", fontsize=9)
+        axes.margins(0.18)
+        axes.grid(alpha=0.3)
     return list(found)

@@ -13,9 +13,8 @@ from mtsa.messages import nearest
 from mtsa.training.split import check_there
 
 from .dataset import DataSet
-from .markdown import markdown
 from .paths import Paths
-from .records import check_alike, circumstances_of
+from .records import check_alike
 
 if TYPE_CHECKING:
     from .runs import Run
@@ -118,7 +117,6 @@ class View:
         columns: what is shown.
         models: names of the models, in order.
         paper: what the paper prints for a model, one cell for each column.
-        reference: the model that others are compared with.
         digits: decimal places.
         optional: whether the view is left out when no record has a value for it.
     """
@@ -127,7 +125,6 @@ class View:
     columns: tuple[Column, ...]
     models: tuple[str, ...]
     paper: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    reference: str = ""
     digits: int = 1
     optional: bool = False
 
@@ -143,9 +140,11 @@ class Table:
         models: its models.
         views: the tables shown.
         notes: how it was measured, and where it deviates from the paper.
+        deviation: the main reason why its values are not those of the paper, in a few words.
         scores_train: whether the training part is scored as well.
         search: the search that every model gets, if there is one.
         dev_only: whether the candidates are screened on dev and nothing else is run.
+        before: with dev_only, the model that each changed model is compared with.
     """
 
     name: str
@@ -154,9 +153,11 @@ class Table:
     models: Mapping[str, Model]
     views: tuple[View, ...]
     notes: str
+    deviation: str = ""
     scores_train: bool = False
     search: Search | None = None
     dev_only: bool = False
+    before: Mapping[str, str] = field(default_factory=dict)
 
     def runs(
         self,
@@ -229,11 +230,12 @@ class Table:
 
     def rows(self, view: View, records: Sequence[Record]) -> list[list[str]]:
         """Header and rows of a view: each model, and below it what the paper prints."""
-        lines = [["", *(column.title for column in view.columns)]]
+        lines = [["", *(column.title for column in view.columns), "settings and deviations"]]
         for name in view.models:
-            lines.append([name, *(self._cell(view, column, name, records) for column in view.columns)])
+            cells = (self._cell(view, column, name, records) for column in view.columns)
+            lines.append([f"`{name}`", *cells, self.models[name].about])
             if name in view.paper:
-                lines.append([f"*paper: {self.models[name].paper}*", *view.paper[name]])
+                lines.append([f"*paper: {self.models[name].paper}*", *view.paper[name], ""])
         return lines
 
     def _cell(self, view: View, column: Column, model: str, records: Sequence[Record]) -> str:
@@ -252,18 +254,6 @@ class Table:
         own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
         return [value for record in own if (value := column.value(record)) is not None]
 
-    def dev_rows(self, records: Sequence[Record]) -> list[list[str]]:
-        """Header and rows of the screening runs: the best dev score in percent, and the score after each evaluation."""
-        lines = [["data set", "model", "", "best on dev", "dev after each evaluation"]]
-        for dataset in self.datasets.values():
-            for model in self.models.values():
-                for record in records:
-                    if (record["dataset"], record["model"]) == (dataset.name, model.name) and is_screening(record):
-                        curve = ", ".join(f"{100 * entry['score']:.1f}" for entry in record["dev_curve"])
-                        about = self.models[model.name].about
-                        lines.append([dataset.title, model.name, about, f"{100 * record['dev_score']:.1f}", curve])
-        return lines
-
     def shown(self, records: Sequence[Record]) -> list[View]:
         """The views that have something to show: data sets with records, and values where they are optional."""
         there = {record["dataset"] for record in records}
@@ -277,18 +267,18 @@ class Table:
             found.append(view)
         return found
 
-    def section(self, records: Sequence[Record]) -> str:
-        """The section of the results page."""
-        from .comparison import comparison_lines
+    def test_columns(self) -> list[Column]:
+        """The columns that models are compared in: the main metric of each test part."""
+        found: dict[tuple[str, str], Column] = {}
+        for column in (column for view in self.views for column in view.columns):
+            if column.part not in ("train", "dev") and column.metric in ("accuracy", "f1", "bleu"):
+                found.setdefault((column.dataset, column.part), column)
+        return list(found.values())
 
-        parts = [f"## {self.title}\n", circumstances_of(self.name, records), ""]
-        if self.dev_only:
-            return "\n".join([*parts, markdown(self.dev_rows(records)), "", self.notes])
-        for view in self.shown(records):
-            parts += [f"### {view.title}\n", markdown(self.rows(view, records)), ""]
-            parts += [*comparison_lines(self, view, records), ""]
-        parts += [f"- `{model.name}`: {model.about}." for model in self.models.values()]
-        return "\n".join([*parts, "", self.notes])
+    def label(self, column: Column) -> str:
+        """The title of a column, with its data set."""
+        dataset = self.datasets[column.dataset].title
+        return column.title if column.title.startswith(dataset) else f"{dataset}: {column.title}"
 
 
 SCREENING = "screen-"

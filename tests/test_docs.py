@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from reproduce.plots import drawn_values
 
 import mtsa
 from mtsa import masks
@@ -138,7 +139,7 @@ def test_every_command_and_option_in_the_documents_exists(page):
 
 def test_links_between_the_documents_hold():
     checked = 0
-    for page in PAGES:
+    for page in (*PAGES, *sorted((ROOT / "docs" / "results").glob("*.md"))):
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             target = link.split("#")[0]
             if "://" in link or link.startswith("mailto:") or not target:
@@ -160,9 +161,17 @@ def test_files_named_in_the_documents_exist():
     assert checked > 10
 
 
-def test_the_results_page_is_what_the_records_make(tmp_path):
+def test_the_results_pages_are_what_the_records_make(tmp_path):
     results.write(ROOT / "results", tmp_path / "results.md")
-    assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), "run: mtsa results"
+    for folder, ending in (("results", "md"), ("images/results", "svg")):
+        made, there = ({path.name for path in (root / folder).glob("*")} for root in (tmp_path, ROOT / "docs"))
+        assert made == there, "run: python -m reproduce results"
+        assert {name.split(".")[-1] for name in made} == {ending}
+    for page in [tmp_path / "results.md", *sorted((tmp_path / "results").glob("*.md"))]:
+        name = page.relative_to(tmp_path)
+        assert page.read_text() == (ROOT / "docs" / name).read_text(), f"{name}; run: python -m reproduce results"
+    for image in sorted((tmp_path / "images" / "results").glob("*.svg")):
+        assert drawn_values(image) == drawn_values(ROOT / "docs" / "images" / "results" / image.name), image.name
 
 
 @pytest.mark.parametrize("package", ["mtsa", "mtsa.interop", "mtsa.masks"])

@@ -31,8 +31,12 @@ _TARGETS: dict[tuple[str, int], float] = {
 }  # fmt: skip
 
 
-def sections(records: Path) -> list[str]:
-    """A section for every bench record below `records`.
+_CHECKS = ("attack", "export")
+"""Kinds of records that are not about speed or memory."""
+
+
+def sections(records: Path, page: str = "") -> list[str]:
+    """A section for every bench record below `records`; with a page, "speed" or "checks", those of the page.
 
     Raises:
         InputError: a file that is no record, or one that lacks something.
@@ -55,8 +59,9 @@ def sections(records: Path) -> list[str]:
     for path in sorted(records.glob("*/bench-*.json")):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            made = kinds.get(record.get("kind", ""), _section)
-            found.append(made(record, path.relative_to(records)))
+            kind = record.get("kind", "")
+            if page in ("", "checks" if kind in _CHECKS else "speed"):
+                found.append(kinds.get(kind, _section)(record, path.relative_to(records)))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(
                 f"{path} is no record of this version ({one_line(error)}); delete it, and measure again"

@@ -47,7 +47,6 @@ PRETRAINED = Table(
             tuple(Column(one.title, one.name) for one in DATASETS.values()),
             tuple(MODELS),
             PAPER,
-            reference="mean",
         ),
     ),
     notes=NOTES,

@@ -208,7 +208,7 @@ def test_a_model_whose_package_is_missing_is_left_out(texts, tmp_path, monkeypat
         (sentences(30), ("--metric", "f1"), 'metric "f1" is unknown'),
         (sentences(30), ("--task", "regression"), "classification or pair, not regression"),
         (sentences(30), ("--task", "tagging"), "classification or pair, not tagging"),
-        (sentences(30), ("--pretrained", "no/such/folder"), "pretrained.model no/such/folder is not a folder"),
+        (sentences(30), ("--pretrained", "no/such/folder"), "pretrained.model no/such/folder: no such folder"),
     ],
 )
 def test_bad_input_gets_one_sentence(rows, options, message, tmp_path):

@@ -19,6 +19,7 @@ from mtsa.baselines import BASELINES, run_baseline
 from mtsa.errors import InputError
 from mtsa.training.loop import TrainingLoop
 from mtsa.training.split import repeated
+from reproduce import table_page
 from tests.sample_data import COLOURS, FRUITS, glove, sentences
 
 TREE = "({label} (2 {first}) ({label} {second}))"
@@ -179,11 +180,11 @@ def test_the_table_is_made_from_the_records(table):
     lines = CLASSIFICATION.rows(CLASSIFICATION.views[0], records)
     rows = {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines}
     value = next(r for r in records if r["model"] == "tfidf" and r["dataset"] == "trec")["test"]["test"]["accuracy"]
-    assert rows["tfidf"]["TREC"] == f"{100 * value:.1f}"  # one run is planned
-    assert rows["bilstm"]["TREC"] == "not run"
+    assert rows["`tfidf`"]["TREC"] == f"{100 * value:.1f}"  # one run is planned
+    assert rows["`bilstm`"]["TREC"] == "not run"
     assert rows["*paper: MTSA*"]["TREC"] == "95.3 (0.3)"
     assert rows["*paper: MTSA*"]["SST-5"] == "51.3 (0.7)"
-    assert "100 dimensions instead of 300" in " ".join(CLASSIFICATION.section(records).split())
+    assert "100 dimensions instead of 300" in " ".join(table_page.page(CLASSIFICATION, records, [], "").split())
 
 
 def test_a_stopped_run_resumes_from_another_directory(paths, tmp_path, monkeypatch):

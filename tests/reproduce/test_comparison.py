@@ -1,18 +1,20 @@
 """Comparison of two models: resampling, folds, correction, and when none is made."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from reproduce.comparison import (
     bootstrap,
     compare,
-    comparison_lines,
+    interval,
     metric_of,
     pack_items,
     unpack_items,
 )
 
 from mtsa.metrics.bleu import score_translations
-from mtsa.metrics.significance import corrected_t
+from mtsa.metrics.significance import corrected_interval, corrected_t
 from tests.reproduce.test_table import record, table_of
 
 
@@ -89,16 +91,35 @@ def test_only_complete_cells_with_the_same_runs_are_compared():
     assert found.runs == 2
     assert compare(table, column, "one", "two", both[:3]) is None
     assert compare(table, column, "one", "two", [both[0], both[2]]) is None  # one seed of two
-    (lines,) = comparison_lines(table, table.views[0], both)
-    assert "one - two" in lines
-    assert "+40.00" in lines
-    assert comparison_lines(table, table.views[0], both[:3]) == []
+
+
+def test_a_model_with_fewer_planned_runs_is_compared_on_those():
+    table = table_of()
+    table.models["two"] = dataclasses.replace(table.models["two"], runs={"a": 1})
+    records = [record("one", "a", "seed-0", 0.9), record("one", "a", "seed-1", 0.1), record("two", "a", "seed-0", 0.5)]
+    found = compare(table, table.views[0].columns[0], "one", "two", records)
+    assert found.mean == pytest.approx(40.0)
+    assert found.runs == 1
+
+
+def test_the_interval_of_one_model_contains_its_mean():
+    table = table_of()
+    seeds = [record("one", "a", f"seed-{n}", value) for n, value in enumerate((0.9, 0.7))]
+    low, high = interval(table, table.views[0].columns[0], "one", seeds)
+    assert 40 < low < 80 < high <= 100
+    column = type(table.views[0].columns[0])("B", "b")
+    folds = [record("one", "b", f"fold-0{n}", value) for n, value in ((1, 0.9), (2, 0.8), (3, 0.7))]
+    assert interval(table, column, "one", folds) == corrected_interval([90.0, 80.0, 70.0])
+    assert interval(table, column, "one", folds[:1]) is None
+    assert interval(table, column, "two", folds) is None
 
 
 def test_folds_are_compared_by_the_corrected_t_test():
     table = table_of()
+    table.models["two"] = dataclasses.replace(table.models["two"], runs={})
     column = type(table.views[0].columns[0])("B", "b")
     values = {"one": (0.9, 0.8, 0.9), "two": (0.6, 0.6, 0.5)}
     records = [record(model, "b", f"fold-{n:02d}", value) for model in values for n, value in enumerate(values[model], 1)]
     found = compare(table, column, "one", "two", records)
     assert found == corrected_t([90.0, 80.0, 90.0], [60.0, 60.0, 50.0])
+    assert compare(table_of(), column, "one", "two", records) is None  # not planned

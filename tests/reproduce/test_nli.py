@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.training.language_model import Setting, pretrain
+from reproduce import table_page
 from tests.sample_data import glove
 from tests.training.test_pairs import pairs
 
@@ -107,15 +108,15 @@ def test_records_have_one_evaluation_of_each_test_part(records, paths):
 
 def test_the_views(records):
     found = NLI.check(read_records(records))
-    contexts, ablations, transfer = ({line[0]: line[1:] for line in NLI.rows(view, found)} for view in NLI.shown(found))
+    contexts, ablations, transfer = ({line[0]: line[1:-1] for line in NLI.rows(view, found)} for view in NLI.shown(found))
     assert contexts["*paper: MTSA*"] == ["91.8", "", "86.3"]
-    assert contexts["disa"] == ["not run"] * 3
+    assert contexts["`disa`"] == ["not run"] * 3
     mine = next(record for record in found if (record["dataset"], record["model"]) == ("snli-subset", "mtsa"))
     values = [100 * mine[part]["accuracy"] for part in ("train", "dev")] + [100 * mine["test"]["test"]["accuracy"]]
-    assert contexts["mtsa"] == [f"{value:.1f} [1 of 3]" for value in values]
+    assert contexts["`mtsa`"] == [f"{value:.1f} [1 of 3]" for value in values]
     assert ablations["*paper: MTSA w/o proposed modules*"] == ["84.3"]
     assert transfer["*paper: Transfer + MTSA*"] == ["87.2", "86.9", "76.7", "76.4"]
-    assert "7 records" in NLI.section(found)
+    assert "7 records" in table_page.page(NLI, found, [], "")
 
 
 def test_the_command_prints_existing_records(records):

@@ -11,6 +11,7 @@ from reproduce.records import read_records
 from reproduce.runner import estimate, execute_all
 from reproduce.runs import ScreeningRun, dev_score, screen_recipe
 from reproduce.table import Column, Model, Search, Table, View
+from reproduce.table_page import cost_rows, search_rows
 from reproduce.tables import TABLES
 from typer.testing import CliRunner
 
@@ -91,7 +92,7 @@ def test_screening_records_are_not_shown(seeds):
     table, (_, records) = table_of("trec"), seeds
     shown = table.check(records)
     assert {record["run"] for record in shown} == {"seed-0", "seed-1"}
-    (row,) = [line for line in table.rows(table.views[0], shown) if line[0] == "mtsa"]
+    (row,) = [line for line in table.rows(table.views[0], shown) if line[0] == "`mtsa`"]
     assert "[" not in row[1]  # two of two
     with pytest.raises(InputError, match="does not belong"):
         table.check([{**records[0], "run": "screen-9-seed-0"}])
@@ -175,10 +176,24 @@ def test_a_table_of_dev_scores_screens_and_runs_nothing_else(paths, tmp_path):
     records = read_records(tmp_path)
     ours = next(record for record in records if record["model"] == "mtsa")
     assert ours["test"] == {}
-    header, *rows = table.dev_rows(records)
-    assert [row[:2] for row in rows] == [["TREC", "mtsa"]]
-    assert dict(zip(header, rows[0], strict=True))["best on dev"] == f"{100 * ours['dev_score']:.1f}"
-    assert rows[0][-1].count(",") == len(ours["dev_curve"]) - 1
+    assert ours["dev_score"] == max(entry["score"] for entry in ours["dev_curve"])
+
+
+def test_the_page_shows_the_search_and_its_cost(seeds):
+    table, records = table_of("trec"), seeds[1]
+    header, *rows = search_rows(table, records)
+    ours = next(dict(zip(header, row, strict=True)) for row in rows if row[1] == "`mtsa`")
+    for record in records:
+        if record["model"] == "mtsa" and record["run"].startswith("screen-"):
+            (candidate,) = record["settings"]["candidates"]
+            title = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in candidate.items())
+            assert ours[title] == f"{100 * record['dev_score']:.1f}"
+    first = next(record for record in records if (record["model"], record["run"]) == ("mtsa", "seed-0"))
+    assert ours["finalists"] == ", ".join(f"{100 * score:.1f}" for score in first["candidate_scores"])
+    assert str(first["chosen"]["training.learning_rate"]) in ours["chosen"]
+    costs = {row[1]: row for row in cost_rows(table, records)}
+    assert costs["`mtsa`"][2] == f"{first['parameters']['all']:,}"
+    assert costs["`mtsa`"][-1] == f"{sum(one['seconds'] for one in records if one['model'] == 'mtsa') / 3600:.2f}"
 
 
 def test_settings_of_single_data_sets_override_those_of_the_model(paths):

@@ -65,10 +65,10 @@ def test_the_view(records):
     (view,) = SRL.shown(found)
     header, *rows = SRL.rows(view, found)
     lines = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
-    assert set(SRL.models) <= set(lines)
-    assert lines["bilstm"]["test F1"] == "not run"
+    assert {f"`{name}`" for name in SRL.models} <= set(lines)
+    assert lines["`bilstm`"]["test F1"] == "not run"
     assert lines["*paper: MTSA*"]["test F1"] == "84.8"
-    assert lines["mtsa"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f} [1 of 2]"
+    assert lines["`mtsa`"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f} [1 of 2]"
 
 
 def test_the_command(records, paths):
@@ -98,5 +98,5 @@ def test_conll_2005_has_a_second_test_file(tmp_path):
     assert parts["conll05.brown"]["there"] == found[0]["dev"]["there"]
     (view,) = SRL.shown(found)
     header, *rows = SRL.rows(view, found)
-    line = next(dict(zip(header, row, strict=True)) for row in rows if row[0] == "multi_cnn")
+    line = next(dict(zip(header, row, strict=True)) for row in rows if row[0] == "`multi_cnn`")
     assert line["Brown F1"] == line["dev F1"] != line["test F1"]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from mtsa.errors import InputError
 from mtsa.training.recipe_files import load_recipe
+from reproduce import table_page
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -20,7 +21,6 @@ def test_every_view_refers_to_models_and_data_sets_of_its_table(name):
     table = TABLES[name]
     for view in table.views:
         assert set(view.models) <= set(table.models)
-        assert view.reference in ("", *view.models)
         assert {column.dataset for column in view.columns} <= set(table.datasets)
         assert set(view.paper) <= set(view.models)
         assert {len(cells) for cells in view.paper.values()} <= {len(view.columns)}
@@ -35,7 +35,7 @@ def table_of(**options):
     models = {name: Model(name, name, "mtsa", paper=name.upper()) for name in ("one", "two")}
     models["two"] = Model("two", "two", "mtsa", runs={"b": 0})
     columns = (Column("A", "a"), Column("B", "b", metric="unseen.accuracy"))
-    views = (View("All", columns, ("one", "two"), {"one": ("90", "80")}, reference="one"),)
+    views = (View("All", columns, ("one", "two"), {"one": ("90", "80")}),)
     return Table("t", "Title", datasets, models, views, "Notes.", **options)
 
 
@@ -58,12 +58,13 @@ def test_cells_are_means_with_deviation_and_missing_runs():
     records += [record("one", "b", "fold-01", 0.7, unseen=0.6), record("two", "a", "seed-0", 0.5)]
     (view,) = table.shown(records)
     rows = table.rows(view, records)
-    assert rows[0] == ["", "A", "B"]
-    assert rows[1] == ["one", "85.0 (7.1)", "60.0 [1 of 3]"]
-    assert rows[2] == ["*paper: ONE*", "90", "80"]
-    assert rows[3] == ["two", "50.0 [1 of 2]", ""]  # not planned on b
+    assert rows[0] == ["", "A", "B", "settings and deviations"]
+    assert rows[1] == ["`one`", "85.0 (7.1)", "60.0 [1 of 3]", "one"]
+    assert rows[2] == ["*paper: ONE*", "90", "80", ""]
+    assert rows[3] == ["`two`", "50.0 [1 of 2]", "", "two"]  # not planned on b
     assert "not run" in table.rows(view, records[:1])[3]
-    assert "Notes." in table.section(records)
+    assert "Notes." in table_page.page(table, records, [], "")
+    assert "There are no records yet" in table_page.page(table, [], [], "")
 
 
 def test_a_view_without_records_is_not_shown():

@@ -57,8 +57,8 @@ def test_the_view_and_the_command(records, paths):
     found = TRANSLATION.check(read_records(records))
     (view,) = TRANSLATION.shown(found)
     rows = {row[0]: row for row in TRANSLATION.rows(view, found)}
-    assert rows["mtsa-halves"][1] == "not run"
-    assert rows["mtsa"][1].endswith("[1 of 3]")
+    assert rows["`mtsa-halves`"][1] == "not run"
+    assert rows["`mtsa`"][1].endswith("[1 of 3]")
     done = CliRunner().invoke(app, ["table", "translation", "--records", str(records), "--show"])
     assert done.exit_code == 0, done.output
     assert "Multi30k" in done.output

@@ -223,7 +223,10 @@ def test_an_interrupted_run_resumes_to_the_same_result(bert, texts, tmp_path):
 
 WRONG = {
     "no model": ("folder", {}, "has no config.json"),
-    "unknown name": ("no/such-model", {}, "not a folder, and it could not be loaded from the Hugging Face hub"),
+    "file": ("file", {}, "is a file; give the folder of a model"),
+    "empty name": ("", {}, "is empty; give minilm, a folder"),
+    "invalid name": ("a b/c", {}, "not a valid name on the Hugging Face hub"),
+    "unreachable name": ("no/such-model", {}, "no such folder, and the Hugging Face hub cannot be reached"),
     "frozen with rate": ("bert", {"pretrained.frozen": True, "pretrained.lr_multiplier": 0.1}, "nothing for lr_multiplier"),
     "decay": ("bert", {"pretrained.layer_decay": 1.5}, "layer_decay is 1.5; it must be above 0 and at most 1"),
     "too long": ("bert", {"tokens.max_length": 1000}, "reads at most 64 tokens"),
@@ -236,10 +239,27 @@ def test_wrong_models_and_settings_get_one_sentence(case, bert, texts, tmp_path,
     name, settings, message = WRONG[case]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "folder").mkdir()
-    named = {"folder": tmp_path / "folder", "bert": bert}.get(name, name)
+    (tmp_path / "file").write_text("text")
+    named = {"folder": tmp_path / "folder", "file": tmp_path / "file", "bert": bert}.get(name, name)
     with pytest.raises(InputError, match=message) as caught:
         mtsa.train(train=texts, pretrained=named, out=tmp_path / "run", settings=settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"), [("RepositoryNotFoundError", "no such model"), ("GatedRepoError", "hf auth login")]
+)
+def test_answers_of_the_hub_get_one_sentence(error, message, texts, tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    def refuse(url):
+        kind = getattr(errors, error)
+        raise kind.__new__(kind)  # its constructor needs a response of an HTTP library that depends on the version
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
+    with pytest.raises(InputError, match=message):
+        mtsa.train(train=texts, pretrained="no/such-model", out=tmp_path / "run")
 
 
 def test_joint_pairs_need_a_pretrained_model(two_texts, tmp_path):

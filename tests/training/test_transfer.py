@@ -208,7 +208,7 @@ def test_the_recipe_of_the_papers_gpt_loads_that_architecture(tmp_path, data, gp
 WRONG = {
     "no such model": (
         {"model": "no/such/folder"},
-        r"no/such/folder is not a folder, and it could not be loaded from the Hugging Face hub",
+        r"no/such/folder: no such folder, and not a valid name on the Hugging Face hub",
     ),
     "negative": ({"model": "x", "lr_multiplier": -1.0}, "pretrained.lr_multiplier is -1.0; it must be at least 0"),
     "no model": ({"lm_weight": 0.3}, "has settings, but pretrained.model is not set"),

