@@ -1,7 +1,10 @@
 """Settings that follow from a user's data."""
 
-from mtsa.training.defaults import text_settings
+import math
+
+from mtsa.training.defaults import pretrained_settings, text_settings
 from mtsa.training.launch import build_recipe
+from mtsa.training.pretrained_inputs import PretrainedFacts
 from tests.sample_data import glove, sentences, write_csv
 
 SIZES = (200, 2_000, 2_001, 20_000, 20_001, 200_000, 10**6)
@@ -39,3 +42,12 @@ def test_what_the_user_says_counts(tmp_path):
     made = build_recipe(None, data=data, vectors=str(glove(tmp_path / "glove.txt")), seed=3, settings=settings)
     assert (made.training.refit, made.vectors.lr_multiplier, made.model.dropout, made.training.seed) == (False, 0.5, 0.2, 3)
     assert made.training.batch_size == 32
+
+
+def test_few_examples_over_a_pretrained_model_get_enough_steps():
+    facts = PretrainedFacts(max_length=512, joins_pairs=True)
+    for examples in (40, 100, 150, 400, 1_000, 5_000):
+        training = pretrained_settings(examples, facts, frozen=False, paired=False)["training"]
+        steps = training["epochs"] * math.ceil(examples / training["batch_size"])
+        assert steps >= 60, examples
+        assert 0 < training["warmup_steps"] < steps

@@ -22,10 +22,11 @@ _WITH_VECTORS: Sections = {"vectors": {"lr_multiplier": 0.3}, "model": {"dropout
 
 
 _FINE_TUNING: dict[str, Any] = {
-    "optimizer": "adamw", "learning_rate": 5e-4, "schedule": "linear", "weight_decay": 0.01, "max_grad_norm": 1.0,
+    "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "weight_decay": 0.01, "max_grad_norm": 1.0,
     "batch_size": 32, "length_pool": 200, "patience": 0,
 }  # fmt: skip
-_PRETRAINED_EPOCHS = ((2_000, 6), (20_000, 3), (200_000, 2))  # (training examples at most, epochs); 1 above
+_PRETRAINED_EPOCHS = ((100, 30), (500, 15), (2_000, 6), (20_000, 3), (200_000, 2))
+"""(training examples at most, epochs); 1 above. Few examples need about 100 steps."""
 _WARMUP = 0.1  # part of all steps
 _FROZEN: dict[str, Any] = {
     "optimizer": "adamw", "learning_rate": 5e-3, "schedule": "linear", "weight_decay": 0.01, "batch_size": 32, "epochs": 20,
