@@ -14,6 +14,10 @@ DATASETS = by_name(
     ]
 )
 """`ewt` is PropBank on the English Web Treebank; `conll05` are the licensed files of CoNLL-2005, with .words beside them."""
+_MASKS = {"encoder.scale": 1.0, "encoder.masks": '"forward(self)*4, backward(self)*4"'}
+_LONG = {"training.epochs": 36, "training.precision": "bfloat16"}
+_LONGER = "36 epochs in bfloat16, settings of the recipe without a search, one seed"
+_ONE = {"ewt": 1, "conll05": 0}
 MODELS = by_name(
     [
         Model("bilstm", "a bidirectional LSTM of 100 + 100 in each layer", "stacked_bilstm", paper="Bi-LSTM"),
@@ -29,9 +33,18 @@ MODELS = by_name(
             "multihead-masks",
             "8 heads in each layer, 4 of them forward and 4 backward, each with the token itself; no timing signal",
             "stacked_multihead",
-            {"encoder.scale": 1.0, "encoder.masks": '"forward(self)*4, backward(self)*4"'},
+            _MASKS,
         ),
         Model("mtsa", "4 forward and 4 backward heads in each layer, no timing signal", "stacked_mtsa", paper="MTSA"),
+        Model("mtsa-long", f"as `mtsa`; {_LONGER}", "stacked_mtsa", _LONG, runs=_ONE, searched=False),
+        Model(
+            "multihead-masks-long",
+            f"as `multihead-masks`; {_LONGER}",
+            "stacked_multihead",
+            {**_MASKS, **_LONG},
+            runs=_ONE,
+            searched=False,
+        ),
     ]
 )
 PAPER: dict[

@@ -36,6 +36,7 @@ def test_the_encoders_are_those_of_the_tables():
     }
     assert counted == {
         "bilstm": [0, 4], "multi_cnn": [0, 0], "multihead": [0, 0], "multihead-masks": [0, 0], "mtsa": [4, 0],
+        "mtsa-long": [4, 0], "multihead-masks-long": [0, 0],
     }  # fmt: skip
 
 
