@@ -68,15 +68,6 @@ MODELS = by_name(
         _on(_ROLES, "roles-mtsa-1024", "batches of 1,024 words", _STACK, training__batch_tokens=1024),
         _on(_ROLES, "roles-mtsa-near", "two heads see one neighbour only", _STACK, encoder__masks=_NEAR),
         _on(_ROLES, "roles-mtsa-long", "36 epochs in bfloat16, to the end", _STACK, **_LONG),
-        _on(
-            _ROLES,
-            "roles-multihead-masks-long",
-            "masks, 36 epochs in bfloat16, to the end",
-            _MULTIHEAD,
-            encoder__scale=1.0,
-            encoder__masks=_MASKS,
-            **_LONG,
-        ),
         _on(_ROLES, "roles-bilstm", "for comparison", "stacked_bilstm"),
     ]
 )
@@ -90,7 +81,6 @@ BEFORE = {
     "roles-multihead-scaled": "roles-multihead",
     "roles-multihead-masks": "roles-multihead",
     **{f"roles-mtsa-{name}": "roles-mtsa" for name in _ROLES_OF_MTSA},
-    "roles-multihead-masks-long": "roles-multihead-masks",
 }
 """The repaired model, and the same model before the repair."""
 SCREENED = {**_ENCODERS, "multihead-0.1": "multihead", "none": "mtsa_none", "mtsa": "mtsa"}
