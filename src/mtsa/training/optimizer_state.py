@@ -1,4 +1,4 @@
-"""Optimizer state and random numbers as safetensors files, so that nothing has to be unpickled to resume."""
+"""Optimizer state and random number generators as safetensors files, so that resuming does not need pickle."""
 
 from __future__ import annotations
 
