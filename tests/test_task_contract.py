@@ -327,7 +327,7 @@ def test_a_task_of_a_user_is_explained(trained, place):
     assert told["layers"]
     assert "3 stars" in call("explain", run, "the old good one", "--out", "a.svg", "--top", "2").stdout
     assert "2 sentences" in call("explain", run, "--sample", "2", "--data", "test.txt", "--out", "b.html").stdout
-    assert "reads single texts" in call("explain", run, "a", "--pair", "b", code=2).stderr
+    assert "expects single texts" in call("explain", run, "a", "--pair", "b", code=2).stderr
 
 
 @pytest.mark.slow

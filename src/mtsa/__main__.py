@@ -24,7 +24,7 @@ def main() -> None:
         raise SystemExit(2)
     from mtsa.cli import app
 
-    warnings.filterwarnings("default", message=r".* until version 0\.4", category=DeprecationWarning)
+    warnings.filterwarnings("default", message=r".* in version 0\.4", category=DeprecationWarning)
     warnings.showwarning = _show_warning
     try:
         app()

@@ -1,7 +1,7 @@
 """Simple text classification baselines on the same splits.
 
 TF-IDF with logistic regression, fastText, and logistic regression on the mean vectors of a frozen pretrained model. Pairs of
-texts are read in a simple form that keeps the two texts apart: separate TF-IDF features, a fastText line in which the words of
+texts are represented by separate features of both texts: separate TF-IDF features, a fastText line in which the words of
 the second text are marked, and [u, v, |u - v|, u * v] of the mean vectors u and v.
 """
 

@@ -42,7 +42,7 @@ def test_every_mask_can_be_spelt(name):
     [
         ("foward", ('"foward" is not a mask', 'did you mean "forward"?')),
         ("forward, bakward", ('"bakward"', '"backward"')),
-        ("xyzzy", ("the names are full, noself, forward, backward, window, distance",)),
+        ("xyzzy", ("it must be one of full, noself, forward, backward, window, distance",)),
         ("window", ('cannot read "window"', '"window(3)"')),
         ("window(two)", ('cannot read "window(two)"', '"window(3)"')),
         ("window(-1)", ('"window(-1)"', '"window(3)"')),
@@ -79,7 +79,7 @@ def test_one_mask_serves_every_head():
 @pytest.mark.parametrize("masks", ["forward*2", "forward, backward", [Forward(), Backward()], (Full(),) * 4])
 def test_the_number_of_masks_must_be_the_number_of_heads(masks):
     count = 2 if not isinstance(masks, tuple) else 4
-    with pytest.raises(ValueError, match=f"masks name {count} heads, but there are 3; give a list with one mask per head"):
+    with pytest.raises(ValueError, match=f"masks specify {count} heads, but there are 3; pass a list with one mask per head"):
         rules_for(masks, 3)
 
 

@@ -73,7 +73,7 @@ def test_one_run_of_every_cell_comes_before_the_second_of_any(paths):
 
 
 def test_a_missing_file_is_reported_with_the_command_that_fetches_it(tmp_path):
-    with pytest.raises(InputError, match=r"data/trec.t.*: there is no such file; download it with: mtsa data get trec"):
+    with pytest.raises(InputError, match=r"data/trec.t.*: no such file; download it with: mtsa data get trec"):
         runs(Paths(tmp_path / "data"), ["trec"], ["tfidf"])
 
 

@@ -194,5 +194,5 @@ def test_predict_reads_a_file_given_as_path(runs, tmp_path):
     model = runs["classification"]
     assert model.predict(tmp_path / "new.txt") == model.predict(texts)
     for wrong in (str(tmp_path / "new.txt"), None, 3):
-        with pytest.raises(InputError, match="predict takes a list of inputs"):
+        with pytest.raises(InputError, match="predict expects a list of inputs"):
             model.predict(wrong)

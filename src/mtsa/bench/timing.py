@@ -1,6 +1,6 @@
 """Timing of several layers at one length: repeats are interleaved in one process, and the best of each is kept.
 
-A machine that slows down for a while slows all of them, and the best of k is what is left when it does not.
+Temporary slowdowns of the machine affect all layers alike, and the best of k excludes them.
 """
 
 from __future__ import annotations

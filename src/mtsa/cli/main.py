@@ -122,8 +122,11 @@ def _add_moved_command(name: str, group: typer.Typer = app, prefix: str = "") ->
 
         sys.path.insert(0, "")
         if importlib.util.find_spec("reproduce") is None:
-            fail(f"mtsa {place} is now python -m reproduce {place}; run it in a clone of the repository")
-        typer.echo(f"warning: mtsa {place} is now python -m reproduce {place}; the old name works until version 0.4", err=True)
+            fail(f"mtsa {place} has moved to python -m reproduce {place}; run it in a clone of the repository")
+        typer.echo(
+            f"warning: mtsa {place} is deprecated and will be removed in version 0.4; use python -m reproduce {place}",
+            err=True,
+        )
         words = [_OLD_OPTIONS.get(word, word) for word in context.args]
         for at, word in enumerate(words):
             if word in ("--gpt", "--minilm") and at + 1 < len(words):

@@ -31,7 +31,7 @@ def beams(num_beams: int | None, beam: int | None) -> int | None:
         return num_beams
     if num_beams is not None:
         fail("--beam is the deprecated name of --num-beams; use only --num-beams")
-    typer.echo("warning: --beam is now --num-beams; the old name works until version 0.4", err=True)
+    typer.echo("warning: --beam is deprecated and will be removed in version 0.4; use --num-beams", err=True)
     return beam
 
 

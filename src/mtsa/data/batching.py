@@ -127,7 +127,7 @@ def make_batch(
 
     Args:
         rows: token ids of each sentence, or of both texts of a pair as one sequence.
-        pairs: token ids of the second texts, where they are sequences of their own.
+        pairs: token ids of the second texts, if they are separate sequences.
         types: token types of `rows`, where both texts are one sequence.
     """
     ids, mask = pad_rows(rows)

@@ -19,7 +19,7 @@ IN_MEMORY = "(in memory)"
 
 
 def is_in_memory(data: object) -> bool:
-    """Return whether data is given as values, not as a path."""
+    """Return whether data is a Python object, not a path."""
     return data is not None and not isinstance(data, str | Path)
 
 
@@ -75,7 +75,7 @@ def as_file(rows: Sequence[Mapping[str, Any]], name: str, needed: Collection[str
     Args:
         rows: the rows.
         name: the name of the data, for error messages.
-        needed: the columns that are read. Values of other columns are left out if they have no JSON form, such as dates.
+        needed: the columns that are read. Values of other columns are dropped if JSON does not support them.
 
     Raises:
         InputError: a value of a needed column that is not text, a number or a list of such.

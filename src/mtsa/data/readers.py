@@ -27,7 +27,7 @@ class TextFormat:
 
     Args:
         read: yields the examples of a file, given the path, the layout and whether labels are required.
-        encoding: used unless the layout names another.
+        encoding: default encoding of the format.
         pairs: whether examples are pairs of texts; None for tables, which may have either.
         classes: the numbers of classes that labels can be mapped to, the default first.
     """
@@ -53,7 +53,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
                 f"{path}: cannot infer the format from the file extension; use --format ({', '.join(FORMATS)}), "
-                f"or name the file .csv, .tsv or .jsonl"
+                f"or rename the file to .csv, .tsv or .jsonl"
             )
         format = ENDINGS[path.suffix.lower()]
     if format not in FORMATS:

@@ -13,9 +13,9 @@ def group_pieces(encoding: Encoding, texts: Sequence[str], kept: Sequence[int]) 
     Each special token is a word. A word-level tokenizer gives one word per token.
 
     Args:
-        encoding: of one text, or of a pair as one sequence.
+        encoding: encoding of one text, or of a pair as one sequence.
         texts: the text, or both texts of the pair.
-        kept: the indices of the tokens that the model reads, in order.
+        kept: the indices of the tokens in the model input, in order.
     """
     sides, numbers, offsets = encoding.sequence_ids, encoding.word_ids, encoding.offsets
     spans: list[list[int]] = []  # of each word: its text, where it begins and where it ends

@@ -50,7 +50,7 @@ class SentenceClassifier(SentenceNetwork):
         token_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
-        """Return logits [B, C] of each sentence, and the mean loss if labels are given.
+        """Return logits [B, C] of each sentence, and the mean loss if labels are passed.
 
         Args:
             input_ids: token ids [B, N].

@@ -74,7 +74,7 @@ class MtsaPairConfig(MtsaConfig):
 
     Args:
         highway: whether the head has a highway layer.
-        joint: whether a pretrained model reads both texts as one sequence.
+        joint: whether a pretrained model encodes both texts as one sequence.
         kwargs: arguments of `MtsaConfig`.
     """
 

@@ -1,6 +1,6 @@
 """The sentence-pair model: two sentences, encoded by the same weights, are compared and classified or scored.
 
-With `config.joint`, a pretrained model reads both sentences as one sequence instead, and one vector is classified.
+With `config.joint`, a pretrained model encodes both sentences as one sequence instead, and one vector is classified.
 
 Notation: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
 """
@@ -98,7 +98,7 @@ class PairClassifier(SentenceNetwork):
         language = labels is not None and self.config.language > 0
         if self.config.joint:
             if pair_ids is not None or token_type_ids is None:
-                raise ValueError("this model reads both texts as one sequence; pass input_ids with token_type_ids")
+                raise ValueError("this model encodes both texts as one sequence; pass input_ids with token_type_ids")
             encoded = self.sentences(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
             return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)
         if token_vectors is not None:

@@ -45,7 +45,7 @@ class SentenceNetwork(BaseNetwork):
         Args:
             ids: token ids [B, N].
             keep: True for real tokens [B, N].
-            types: token types [B, N] for a pretrained model that reads two texts as one sequence.
+            types: token types [B, N] for a pretrained model that encodes two texts as one sequence.
             language: whether the result includes the language-model loss of the pretrained model.
             vectors: precomputed output of the pretrained model for these tokens [B, N, E].
         """

@@ -36,7 +36,7 @@ class MeanPool(nn.Module):
 
 
 class LastPool(nn.Module):
-    """The vector of the last real token, where a causal model has read the whole text; 0 if there are none."""
+    """The vector of the last real token, which has the full context in a causal model; 0 if there are none."""
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         position = torch.arange(x.shape[1], device=x.device)

@@ -189,7 +189,7 @@ class MultiMaskAttention(nn.Module):
         Args:
             x: [B, N, embed_dim].
             attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding. The output at padded positions
-                give 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
+                is 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
                 has the opposite meaning: pass it as key_padding_mask.
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: padding mask as in `nn.MultiheadAttention`: True = padding.

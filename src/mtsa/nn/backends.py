@@ -48,7 +48,7 @@ class Backend:
 
 
 def trainable_bias(spec: AttentionSpec) -> bool:
-    """Return whether the bias of a user-defined mask has parameters of its own."""
+    """Return whether the bias of a user-defined mask has trainable parameters."""
     if not spec.masks.biased or spec.masks.intervals is not None or not torch.is_grad_enabled():
         return False
     bias = spec.masks.bias((0, 1), (0, 1), torch.empty(0))

@@ -37,7 +37,7 @@ def tensorized_attention(
     backend: str = "auto",
     **renamed: Any,
 ) -> Tensor:
-    """Return attention with a score for every feature of every token pair.
+    """Compute attention with a score for every feature of every token pair.
 
     For query j, key i and feature l the weight is exp(score_activation(<k_i, q_j> * scale) + bias(i, j) + s[i, l]), normalised
     over the allowed keys i. A query without an allowed key gives exactly 0, with gradient 0.

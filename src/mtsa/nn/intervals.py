@@ -23,7 +23,7 @@ FAR = 2**31 - 1  # farther than any position
 
 @dataclass(frozen=True)
 class Interval:
-    """A mask as the native kernel reads it: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
+    """A mask in the form of the native kernel: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
 
     low: int = -FAR
     high: int = FAR

@@ -166,7 +166,7 @@ def per_head(masks: MaskChoice, shape: tuple[int, int, int, int]) -> HeadMasks:
     """Convert `masks` to one mask per head, for a call of shape (B, H, N, M).
 
     Raises:
-        ValueError: wrong number of masks, a spec that cannot be read, or a tensor that does not broadcast.
+        ValueError: wrong number of masks, an invalid spec, or a tensor that does not broadcast.
         TypeError: a value that is not a mask, or a tensor that is not bool.
     """
     heads = shape[1]
@@ -183,7 +183,7 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
     """Return one rule for each of the heads, from one mask, a sequence of them or a spec string.
 
     Raises:
-        ValueError: the number of masks is not the number of heads, or the spec cannot be read.
+        ValueError: the number of masks is not the number of heads, or the spec is invalid.
         TypeError: a value that is not a mask.
     """
     if isinstance(masks, Mask):
@@ -274,7 +274,7 @@ def _parse_rule(text: str, spec: str) -> Mask:
     try:
         return parse(term["argument"] or "")
     except ValueError:
-        raise ValueError(f'masks "{spec}": cannot read "{text.strip()}"; write it as "{example}"') from None
+        raise ValueError(f'masks "{spec}": cannot parse "{text.strip()}"; expected a form like "{example}"') from None
 
 
 def half_and_half(heads: int) -> tuple[Mask, ...]:
@@ -300,6 +300,6 @@ def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
     if not fits:
         raise ValueError(
             f"masks tensor of shape {tuple(mask.shape)} does not broadcast to [B={B}, H={H}, N={N}, M={M}]; "
-            "use unsqueeze to name the axes, for example masks[:, None] for a tensor [B, N, M]"
+            "add dimensions with unsqueeze, for example masks[:, None] for a tensor [B, N, M]"
         )
     return mask.view((1,) * (4 - mask.dim()) + tuple(mask.shape))

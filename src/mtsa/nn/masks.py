@@ -59,7 +59,7 @@ class Mask:
         return None
 
     def spec(self) -> str | None:
-        """Return the mask as a spec string; None where there is none."""
+        """Return the mask as a spec string; None if there is none."""
         return None
 
     def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:

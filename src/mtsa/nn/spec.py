@@ -128,7 +128,7 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int
     for name, tensor, want in (("k", k, (B, H, M, I)), ("v", v, (B, H, M, D)), ("s", s, (B, H, M, D))):
         if tuple(tensor.shape) != want:
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} ask for "
+                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} require "
                 f"{axes[name]} = {want}"
             )
     return B, H, N, M

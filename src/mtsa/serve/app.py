@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> RequestMiddleware:
-    """Yield the application that serves the given models; the first one is the default.
+    """Build the application that serves the given models; the first one is the default.
 
     Args:
         models: the models by name.

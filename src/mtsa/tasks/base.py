@@ -116,7 +116,7 @@ class Task(ABC):
         return Layout(format="jsonl")
 
     def read_memory(self, recipe: Recipe, data: Any, name: str, *, strict: bool = False) -> tuple[list[Any], list[str]]:
-        """Return examples from a list, a dict of columns, a pandas frame or a `datasets.Dataset`, and remarks.
+        """Return examples from a list, a dict of columns, a pandas frame or a `datasets.Dataset`, and messages.
 
         Args:
             recipe: the settings.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .text_predictor import Prediction, TextPredictor
 
 READING = frozenset({"text_column", "pair_column", "format", "encoding", "delimiter"})
-"""Options of `mtsa predict` that say how a file is read."""
+"""Options of `mtsa predict` for the layout of a file."""
 Row = dict[str, Any]
 Write = Callable[[Example, "Prediction"], None]
 

@@ -190,7 +190,7 @@ def _rename(table: dict[str, Any], source: str) -> list[str]:
 
 def _warn(renamed: list[str], source: str) -> None:
     more = f" and {counted(len(renamed) - 3, 'more key')} of version 0.2" if len(renamed) > 3 else ""
-    message = f"{source}: {', '.join(renamed[:3])}{more}; the old names work until version 0.4"
+    message = f"{source}: {', '.join(renamed[:3])}{more}; the old names will be removed in version 0.4"
     warn_deprecated(message)
 
 
