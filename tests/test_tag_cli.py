@@ -49,8 +49,8 @@ def roles(folder):
 def test_training_tells_figures_of_every_test_file(names):
     _, done = names
     assert "144 train, 16 dev, 40 test, 30 test:more, 5 tags" in done.stdout
-    assert "test: F1 of spans" in done.stdout
-    assert "more: F1 of spans" in done.stdout
+    assert "test: span F1" in done.stdout
+    assert "more: span F1" in done.stdout
 
 
 def test_evaluating_tags(names, folder):
@@ -152,8 +152,8 @@ def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
     [
         (("{names}", "a b", "--pair", "c"), "--pair does not apply to models for tagging"),
         (("{names}", "a b", "--predicates", "a"), "--predicates does not apply to models for tagging"),
-        (("{names}", "a b", "--out", "x.csv"), "the ending must be .jsonl or .conll"),
-        (("{roles}", "a b", "--out", "x.conll"), "the ending must be .jsonl or .props"),
+        (("{names}", "a b", "--out", "x.csv"), "file extension must be .jsonl or .conll"),
+        (("{roles}", "a b", "--out", "x.conll"), "file extension must be .jsonl or .props"),
         (("{roles}", "missing.conll"), "looks like a file name"),
         (("{roles}", "-", "--predicates", "given"), "--predicates requires a text or a file"),
         (("{roles}", "{gold}", "--predicates", "gave"), "use --predicates given"),

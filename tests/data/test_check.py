@@ -87,7 +87,7 @@ def test_the_command_takes_as_many_files_as_the_task(tmp_path):
         assert told in done.output
     done = CliRunner().invoke(app, ["data", "check", *names])
     assert done.exit_code == 2
-    assert "takes one file" in done.output
+    assert "requires one file" in done.output
 
 
 def test_pairs_that_are_one_text_or_turned_round(tmp_path):

@@ -243,7 +243,7 @@ def test_the_command(runs, tmp_path):
     for arguments, message in (
         ((places["classification"], "a", "--pair", "b"), "expects single texts"),
         ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
-        ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
+        ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "file extension must be .png or .svg"),
         ((places["classification"], "a b", "--features"), "needs --json"),
         ((places["classification"], "a b", "--layer", 2), "layer 2 does not exist; the model has 1"),
         ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 does not exist"),
@@ -251,7 +251,7 @@ def test_the_command(runs, tmp_path):
         ((places["classification"], "a b", "--out", tmp_path / "no" / "a.png"), "does not exist"),
         ((places["classification"], "a b", "--feature", 6), "feature 6 does not exist; a head of this layer has 5"),
         ((places["classification"],), "--sample with --data"),
-        ((places["classification"], "a b", "--sample", 2, "--data", "x"), "not both"),
+        ((places["classification"], "a b", "--sample", 2, "--data", "x"), "either a text, or --sample"),
         ((places["classification"], "--sample", 2), "--sample and --data must be used together"),
         ((places["classification"], "--sample", 2, "--data", "x", "--pair", "b"), "cannot be used with --sample"),
         ((places["classification"], "a b", "--format", "csv"), "--format applies to --data only"),
@@ -313,5 +313,5 @@ def test_explain_accepts_a_text(runs):
         (asked,) = attention_maps(runs[task], "the old red dog")
         assert found.words == asked.words
         torch.testing.assert_close(found.layers[0].token2token, asked.layers[0].token2token)
-    with pytest.raises(InputError, match="expected a text or a Question, got list"):
+    with pytest.raises(InputError, match="expected a string or a Question, got list"):
         runs["classification"].explain(["the old red dog"])

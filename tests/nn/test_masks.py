@@ -211,7 +211,7 @@ def test_a_registered_mask_is_known_by_name(monkeypatch):
     masks.register_mask("wide", parse, "wide(3)")
     layer = MultiMaskAttention(8, 2, masks="wide(2), forward & wide(1)")
     assert layer.masks == (masks.Window(4), masks.Forward() & masks.Window(2))
-    with pytest.raises(ValueError, match=r'cannot read "wide\(x\)"; write it as "wide\(3\)"'):
+    with pytest.raises(ValueError, match=r'cannot parse "wide\(x\)"; expected a form like "wide\(3\)"'):
         MultiMaskAttention(8, 2, masks="wide(x)*2")
     for name, message in (("wide", "already registered"), ("forward", "already registered"), ("a b", "lower-case letters")):
         with pytest.raises(ValueError, match=message):

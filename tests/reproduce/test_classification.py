@@ -79,7 +79,7 @@ def test_a_missing_file_is_reported_with_the_command_that_fetches_it(tmp_path):
 
 def test_a_baseline_that_is_not_installed_is_reported_before_anything_runs(paths, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"tfidf needs sklearn; install it with pip install 'mtsa\[baselines\]'"):
+    with pytest.raises(InputError, match=r"tfidf requires sklearn; install it with pip install 'mtsa\[baselines\]'"):
         runs(paths, ["trec"])
     assert runs(paths, ["trec"], ["mtsa"])
 

@@ -254,7 +254,7 @@ FAULTS = {
     "missing weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
     "changed config": (
         lambda folder: (folder / "config.json").write_text("{}"),
-        "config.json, which was changed after training",
+        "checksum mismatch in config.json",
     ),
     "cut weights": (
         lambda folder: (folder / "model.safetensors").write_bytes(b"abc"),

@@ -177,8 +177,8 @@ def test_what_shards_cannot_do_is_refused(tmp_path):
     assert not build_recipe(None, data={"train": shards, "dev": dev}).training.refit  # which few examples would have
     for arguments, told in (
         (["a.csv"], "no such file"),
-        ([str(tmp_path / "dev.csv"), "--task", "translation"], "takes two files, such as A.en A.de"),
-        (["a.csv", "b.csv"], "takes one file"),
+        ([str(tmp_path / "dev.csv"), "--task", "translation"], "requires two files, such as A.en A.de"),
+        (["a.csv", "b.csv"], "requires one file"),
         ([str(tmp_path / "dev.csv"), "--task", "sorting"], "it must be one of"),
     ):
         done = CliRunner().invoke(app, ["data", "shard", *arguments, "--out", str(tmp_path / "other")])

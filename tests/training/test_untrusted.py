@@ -86,8 +86,8 @@ def test_as_it_is(folder):
         ({"encoder": "stacked_mtsa", "encoder_options": {"layers": 10**9}}, "layers = 1e\\+09"),
         ({"encoder": "no such"}, "is not a valid model configuration|cannot be read"),
         ({"dropout": float("nan")}, "config.json"),
-        ({"softmax_temperature": 0.0}, "the temperature is 0.0; it must be above 0"),
-        ({"softmax_temperature": -2.0}, "it must be above 0"),
+        ({"softmax_temperature": 0.0}, "the temperature is 0.0; it must be positive"),
+        ({"softmax_temperature": -2.0}, "it must be positive"),
         ({"softmax_temperature": float("inf")}, "softmax_temperature = inf"),
         ({"softmax_temperature": "warm"}, "config.json is not a valid model configuration"),
         ({"auto_map": {"AutoModel": "evil.Model"}, "hidden": 9}, "has shape"),
@@ -102,7 +102,7 @@ def test_configurations_that_do_not_fit(folder, values, message):
 
 def test_weights_that_do_not_fit(folder):
     change_weights(folder, lambda weights: weights.update(extra=torch.zeros(3)))
-    refused(folder, "contains extra, which config.json does not have")
+    refused(folder, "model.safetensors contains extra")
 
 
 def test_weights_that_are_missing(folder):

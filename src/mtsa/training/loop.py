@@ -296,7 +296,7 @@ class TrainingLoop:
                 checkpoints.verify(chosen)
             except InputError:
                 raise InputError(
-                    f"{chosen}(checkpoint of the best step) is damaged; delete {self.folder.parent} and train again"
+                    f"{chosen} (checkpoint of the best step) is damaged; delete {self.folder.parent} and train again"
                 ) from None
         if self.state.processes != self.world.size:
             raise InputError(
