@@ -54,7 +54,7 @@ def _shoot(page: Page, port: int, name: str, act) -> None:  # noqa: ANN001
     page.goto(f"http://127.0.0.1:{port}/")
     page.locator(".words button").first.wait_for()
     page.locator("#text").fill(QUESTION)
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Predict").click()
     page.locator(".words button", has_text="painted").wait_for()
     act(page)
     page.screenshot(path=IMAGES / f"{name}.png", full_page=True)

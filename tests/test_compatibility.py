@@ -18,7 +18,7 @@ PREDICTED, TRAINED = 1e-5, 1e-4  # allowed difference of predictions, and of los
 FIRST = 20  # steps after which rounding may add up
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*until version 0.4:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*in version 0.4:DeprecationWarning")
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ class Guesser:
 def test_the_most_confident_mistakes_come_first():
     examples = [Example(text, label, 1) for text, label in (("ab", "a"), ("bcd", "x"), ("cdef", "y"), ("d", "z"))]
     assert mistakes(Guesser(), examples) == [
-        "0.40 c, correct: y  cdef",
-        "0.30 b, correct: x  bcd",
-        "0.10 d, correct: z  d",
+        "0.40 c, true: y  cdef",
+        "0.30 b, true: x  bcd",
+        "0.10 d, true: z  d",
     ]

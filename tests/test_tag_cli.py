@@ -49,8 +49,8 @@ def roles(folder):
 def test_training_tells_figures_of_every_test_file(names):
     _, done = names
     assert "144 train, 16 dev, 40 test, 30 test:more, 5 tags" in done.stdout
-    assert "test: F1 of spans" in done.stdout
-    assert "more: F1 of spans" in done.stdout
+    assert "test: span F1" in done.stdout
+    assert "more: span F1" in done.stdout
 
 
 def test_evaluating_tags(names, folder):
@@ -83,7 +83,7 @@ def test_predicting_tags_in_every_way(names, folder):
 
 def test_predicting_roles_and_scoring_them(roles, folder):
     run, done = roles
-    assert "finding predicates: F1" in done.stdout
+    assert "predicate identification: F1" in done.stdout
     gold = corpus_files("corpus:roles")["test"]
     out = folder / "answers.props"
     assert call("predict", run, gold, "--predicates", "given", "--out", out).exit_code == 0
@@ -152,11 +152,11 @@ def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
     [
         (("{names}", "a b", "--pair", "c"), "--pair does not apply to models for tagging"),
         (("{names}", "a b", "--predicates", "a"), "--predicates does not apply to models for tagging"),
-        (("{names}", "a b", "--out", "x.csv"), "the ending must be .jsonl or .conll"),
-        (("{roles}", "a b", "--out", "x.conll"), "the ending must be .jsonl or .props"),
-        (("{roles}", "missing.conll"), "looks like a file name, but there is no such file"),
-        (("{roles}", "-", "--predicates", "given"), "used with a text or a file"),
-        (("{roles}", "{gold}", "--predicates", "gave"), 'write "given" for those in it'),
+        (("{names}", "a b", "--out", "x.csv"), "file extension must be .jsonl or .conll"),
+        (("{roles}", "a b", "--out", "x.conll"), "file extension must be .jsonl or .props"),
+        (("{roles}", "missing.conll"), "looks like a file name"),
+        (("{roles}", "-", "--predicates", "given"), "--predicates requires a text or a file"),
+        (("{roles}", "{gold}", "--predicates", "gave"), "use --predicates given"),
     ],
 )
 def test_every_slip_gets_one_sentence(roles, names, arguments, told):
@@ -209,7 +209,7 @@ def test_what_is_read_is_never_overwritten(names, roles, folder):
         before = (folder / source).read_text()
         done = call("predict", run, folder / source, "--out", folder / out)
         assert done.exit_code == 2
-        assert "would replace the input" in done.output
+        assert "would overwrite the input" in done.output
         assert (folder / source).read_text() == before
 
 
@@ -218,12 +218,12 @@ def test_odd_sources(names, roles, folder):
     lines = call("predict", names[0], folder / "doc.conll").stdout.splitlines()
     assert [json.loads(line)["words"] for line in lines] == [["Bob"]]
     (folder / "table.csv").write_text("text,label\na,b\n")
-    assert "a tagger does not read tables" in call("predict", names[0], folder / "table.csv").output
+    assert "tables are not supported" in call("predict", names[0], folder / "table.csv").output
     for run, _ in (names, roles):
         assert json.loads(call("predict", run, "").stdout)["words"] == []
     done = call("embed", names[0], "-", "--out", folder / "v.npy")
     assert done.exit_code == 2
-    assert "applies to models of sentences" in done.output
+    assert "supports models for texts" in done.output
 
 
 def test_converted_files_may_be_packed(folder):

@@ -216,7 +216,7 @@ def test_a_task_of_a_user_trains(trained):
     assert "12 examples split off from the training data" in done.stderr
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["exact"] > 0.8
-    assert "A model for rating" in (run / "README.md").read_text()
+    assert "A rating model" in (run / "README.md").read_text()
 
 
 def test_a_task_of_a_user_evaluates(trained):
@@ -265,7 +265,10 @@ def test_without_its_plugin_a_task_is_refused_in_one_sentence(trained):
     [
         (None, "No module named"),
         ("import nothing_of_this_name", "nothing_of_this_name"),
-        ('from mtsa.tasks.registry import register\n@register\nclass A:\n    name = "srl"\n', 'already a task "srl"'),
+        (
+            'from mtsa.tasks.registry import register\n@register\nclass A:\n    name = "srl"\n',
+            'task "srl" is already registered',
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_refused_in_one_sentence(place, text, message):
@@ -327,7 +330,7 @@ def test_a_task_of_a_user_is_explained(trained, place):
     assert told["layers"]
     assert "3 stars" in call("explain", run, "the old good one", "--out", "a.svg", "--top", "2").stdout
     assert "2 sentences" in call("explain", run, "--sample", "2", "--data", "test.txt", "--out", "b.html").stdout
-    assert "reads single texts" in call("explain", run, "a", "--pair", "b", code=2).stderr
+    assert "expects single texts" in call("explain", run, "a", "--pair", "b", code=2).stderr
 
 
 @pytest.mark.slow

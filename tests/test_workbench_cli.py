@@ -60,7 +60,7 @@ def trained(files):
 def test_train_says_what_happened_and_what_is_next(trained):
     _, done = trained
     assert "20 examples split off from the training data" in done.stderr
-    assert "best dev at step" in done.stdout
+    assert "best step" in done.stdout
     assert "next: mtsa predict" in done.stdout
 
 
@@ -117,9 +117,9 @@ def test_columns_of_the_table_stand_beside_their_answers(trained, files):
         (*row, answer["label"]) for row, answer in zip(rows, kept, strict=True)
     ]
     for words, told in (
-        ((path, "--keep", "idd"), 'there is no column "idd"; did you mean "id"?'),
-        ((path, "--keep", "label"), "the predictions have a column of that name"),
-        (("a text", "--keep", "id"), "--keep names columns of a table"),
+        ((path, "--keep", "idd"), 'no column "idd"; did you mean "id"?'),
+        ((path, "--keep", "label"), "already has a column of this name"),
+        (("a text", "--keep", "id"), "--keep selects columns of a table"),
     ):
         refused = call("predict", trained[0], *words)
         assert refused.exit_code == 2
@@ -212,7 +212,7 @@ def mistakes(files, run):
     yield ("train", "--train", made("empty.csv", ""), *out), "contains no examples"
     yield ("train", "--train", made("broken.csv", 'text,label\n"a,x\n'), *out), "closing quote"
     yield ("train", "--train", made("latin.csv", b"text,label\ncaf\xe9,x\nb,y\n"), *out), "--encoding cp1252"
-    yield ("train", "--train", made("one.csv", "text,label\na,x\nb,x\nc,x\n"), *out), "needs two classes"
+    yield ("train", "--train", made("one.csv", "text,label\na,x\nb,x\nc,x\n"), *out), "needs at least two classes"
     yield ("train", "--train", made("long.csv", "text,label\n" + "a" * 100_000 + ",x\nb,y\n"), *out), "65,536"
     nan = made("nan.csv", "text,label\na,1\nb,nan\n")
     yield ("train", "--task", "regression", "--train", nan, *out), "finite number"
@@ -230,14 +230,17 @@ def mistakes(files, run):
     yield ("train", *good, "--folds", "1", *out), "at least 2"
     yield ("train", *good, "--folds", "3", "--repeats", "2", *out), "choose one"
     unknown = made("unknown.csv", "sentence,kind\na,colour\nb,shape\n")
-    yield ("evaluate", run, "--data", unknown), 'line 3: label "shape" is unknown to the model, which knows colour, fruit'
+    yield (
+        ("evaluate", run, "--data", unknown),
+        'line 3: label "shape" is not a label of the model; it must be one of colour, fruit',
+    )
     yield ("evaluate", files / "nowhere", "--data", unknown), "no such run directory"
     yield ("evaluate", files, "--data", unknown), "is not a run directory"
     yield ("predict", run, files / "none.csv"), "no such file"
-    yield ("predict", run, files / "none.dat"), "looks like a file name, but there is no such file"
+    yield ("predict", run, files / "none.dat"), "looks like a file name"
     (files / "mine").mkdir(exist_ok=True)
     made("mine/thesis.txt", "x")
-    yield ("demo", "--out", files / "mine"), "holds no earlier demonstration"
+    yield ("demo", "--out", files / "mine"), "was not created by mtsa demo"
     yield ("predict", run, unknown, "--out", files / "x.txt"), ".jsonl or .csv"
     yield ("predict", run, made("cut.jsonl", '{"sentence": "a"}\n{"sent')), "line 2: not valid JSON"
     yield ("predict", run, made("other.csv", "txt\na\n")), 'no column "sentence"'

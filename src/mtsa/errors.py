@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """Invalid input from the user: a file, a setting or an argument. The message is one sentence that says what to do."""
+    """Raised for invalid user input: a file, a setting or an argument. The message contains one sentence with a remedy."""
 
 
 def line_error(path: Path, line: int, what: str) -> InputError:
-    """An error in one line of a file."""
+    """Return an error for one line of a file."""
     return InputError(f"{path}, line {line}: {what}")

@@ -18,7 +18,7 @@ except ImportError:  # Windows has none
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that replaces `path` if the block ends without an error."""
+    """Yield a temporary path that replaces `path` if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -32,7 +32,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Lock a file or folder while the block runs; yields whether this process has the lock. It ends with the process.
+    """Lock a file or folder within the block; yield whether the lock was acquired. It is released when the process ends.
 
     The lock is not acquired if another process has renamed or removed the path.
     """
@@ -63,7 +63,7 @@ def fsync(path: Path) -> None:
 
 
 def umask() -> int:
-    """The umask of this process."""
+    """Return the umask of the process."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
@@ -81,7 +81,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """Size and SHA-256 of a file."""
+    """Return size and SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""`mtsa layer`: the layer shown at work in a minute."""
+"""`mtsa layer`: masks, numerical accuracy and speed of the attention layer in one minute."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SHOWN: tuple[tuple[str, Mask], ...] = (
 
 
 def run_layer_demo(say: Callable[[str], None], progress: Progress) -> None:
-    """Say the three parts, line by line."""
+    """Print the three parts, line by line."""
     _masks(say)
     _agreement(say)
     _speed(say, progress)
-    say("Next: `mtsa bench layer` (all lengths, memory, pictures), `mtsa backends`, and the five lines of the README.")
+    say("Next: `mtsa bench layer` (more lengths, memory, plots), `mtsa backends`, and the example in the README.")
 
 
 def _masks(say: Callable[[str], None]) -> None:
-    say("Masks: a row is a query, a column a key, # may be looked at, digits show a bias\n")
+    say("Masks (rows: queries, columns: keys; # is attended to, digits show a bias)\n")
     for start in range(0, len(SHOWN), 3):
         drawn = [[name, *mask.draw(7).splitlines()] for name, mask in SHOWN[start : start + 3]]
         for lines in zip(*drawn, strict=True):
@@ -42,8 +42,8 @@ def _masks(say: Callable[[str], None]) -> None:
 
 
 def _agreement(say: Callable[[str], None]) -> None:
-    say("Fast path against the definition: largest difference from float64\n")
-    header = ["input", "definition, float32", "fast path", "computed again"]
+    say("Numerical accuracy: largest absolute difference from the definition in float64\n")
+    header = ["input", "definition, float32", "fast path", "fallback entries"]
     rows = []
     for name, tensors in _cases():
         q, k, v, s = tensors
@@ -61,13 +61,13 @@ def _cases() -> list[tuple[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
     generator = torch.Generator().manual_seed(0)
     q, k, v, s = (torch.randn(3, 4, 61, 17, generator=generator) for _ in range(4))
     future = s.clone()
-    future[:, :, -1] += 100.0  # the last key, which no forward head may look at, holds the maximum
+    future[:, :, -1] += 100.0  # the last key, which no forward head attends to, has the maximum
     opposed_k, opposed_s = k.clone(), torch.zeros_like(s)
     opposed_s[:, :, 20] = 120.0
     opposed_k[:, :, 20] = -240.0 * 17**0.5 * q.mean(2) / q.mean(2).pow(2).sum(-1, keepdim=True)
     return [
         ("ordinary", (q, k, v, s)),
-        ("a forbidden key leads by 100", (q, k, v, future)),
+        ("masked key has a score of +100", (q, k, v, future)),
         ("opposed gaps (+120, -240)", (q, opposed_k, v, opposed_s)),
     ]
 
@@ -77,5 +77,5 @@ def _speed(say: Callable[[str], None], progress: Progress) -> None:
     setting = bench.Setting(lengths=(16, 64, 256, 1024), names=names, repeats=4, memory=False)
     with progress(bench.ticks(setting)) as tick:
         record = bench.run(setting, tick)
-    say("Training step, 600 wide, 8 heads: time, and ratio to nn.MultiheadAttention (length x batch)\n")
+    say("Training step, width 600, 8 heads: time, and ratio to nn.MultiheadAttention (length x batch)\n")
     say(bench.aligned(*bench.table(record, "step")) + "\n")

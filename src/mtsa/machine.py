@@ -1,4 +1,4 @@
-"""Versions and machine of a measurement."""
+"""Versions and machine information of a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mtsa
 
 
 def circumstances() -> dict[str, Any]:
-    """Versions, machine and time, as stored in every record."""
+    """Return versions, machine information and time, as stored in every record."""
     return {
         "versions": {"mtsa": mtsa.__version__, "torch": torch.__version__, "python": platform.python_version()},
         "machine": {"cores": os.cpu_count(), "threads": torch.get_num_threads(), "processor": _processor()},

@@ -1,4 +1,4 @@
-"""The mean vectors of a frozen pretrained model, computed once for each text."""
+"""Mean-pooled vectors of a frozen pretrained model, computed once for each text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class MeanVectors:
     """Maps texts to the mean of the last hidden layer of a pretrained model over the tokens of each text.
 
-    The model is loaded when it is first needed.
+    The model is loaded on first use.
 
     Args:
         pretrained: "minilm", a folder, or a name on the hub.
@@ -34,7 +34,7 @@ class MeanVectors:
         self._loaded: tuple[Any, PretrainedInputs, int] | None = None
 
     def get(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors [n, D] of texts; those that are known are not computed again.
+        """Return the vectors [n, D] of texts, from the cache if available.
 
         Raises:
             InputError: the pretrained model cannot be loaded.
@@ -50,7 +50,7 @@ class MeanVectors:
         return np.stack([self._known[text] for text in texts])
 
     def compute(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors [n, D] of texts, computed whether they are known or not.
+        """Return the vectors [n, D] of texts, without the cache.
 
         Raises:
             InputError: the pretrained model cannot be loaded.
@@ -63,11 +63,11 @@ class MeanVectors:
         return vectors
 
     def known_seconds(self, texts: Sequence[str]) -> float:
-        """The time that the vectors of these texts have taken, as far as they are known."""
+        """Return the computation time of the cached vectors of these texts."""
         return sum(self._seconds.get(text, 0.0) for text in set(texts))
 
     def size(self) -> int:
-        """Bytes of the weights and the tokenizer of the pretrained model."""
+        """Return the size of the weights and the tokenizer of the pretrained model in bytes."""
         model, inputs, _ = self._load()
         weights: int = sum(value.numel() * value.element_size() for value in model.words.parameters())
         return weights + len(inputs.tokenizer.to_str().encode())
@@ -81,7 +81,7 @@ class MeanVectors:
                 "encoder": {"name": "embedding"},
                 "model": {"pooling": "mean", "hidden": 0, "dropout": 0.0},
             }
-            recipe, task = make_recipe(sections, [], "mean vectors"), get_task("classification")
+            recipe, task = make_recipe(sections, [], "computing vectors"), get_task("classification")
             inputs = PretrainedInputs(recipe, paired=False)
             nothing, _ = task.encode(recipe, inputs.tokenizer, [], [], training=False)
             model: Any = task.build_model(task.model_config(recipe, ["0", "1"], inputs, nothing))

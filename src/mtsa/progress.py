@@ -1,10 +1,10 @@
-"""Progress of long work: whoever does the work reports to the bar that is open, if any.
+"""Progress reporting: functions report their progress to the active progress bar, if any.
 
     with progress("predicting", total=1000):
         advance(64)   # in any function called inside
 
-Without a display, which the command line sets with `set_display`, nothing is shown. Bars do not nest: inside an open bar
-another one is silent, unless it counts something else.
+Nothing is shown unless a display is set with `set_display`, as the command line does. Bars do not nest: inside an active bar
+another one is not shown, unless it counts another unit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Bar:
     """One progress bar.
 
     Args:
-        unit: what it counts; `advance` calls with another unit do not move it.
-        update: shows (how much is done, a note).
+        unit: what the bar counts; calls of `advance` with another unit are ignored.
+        update: called with (amount done, note).
     """
 
     def __init__(self, unit: str, update: Update) -> None:
@@ -30,7 +30,7 @@ class Bar:
         self.done = 0
 
     def update(self, done: int, note: str = "") -> None:
-        """Set how much is done."""
+        """Set the amount done."""
         self.done = done
         self._update(done, note)
 
@@ -40,14 +40,14 @@ _open: ContextVar[Bar | None] = ContextVar("open bar", default=None)
 
 
 def set_display(display: Display | None) -> None:
-    """Set how bars are shown, for the whole process; None for not at all."""
+    """Set the display of progress bars for the whole process; None disables them."""
     global _display
     _display = display
 
 
 @contextmanager
 def progress(description: str, total: int | None = None, unit: str = "examples") -> Iterator[Bar]:
-    """Open a bar while the block runs."""
+    """Show a progress bar within the block."""
     outer = _open.get()
     if _display is None or outer is not None:
         bar = Bar(unit, lambda done, note: None)
@@ -67,7 +67,7 @@ def progress(description: str, total: int | None = None, unit: str = "examples")
 
 
 def advance(count: int, unit: str = "examples") -> None:
-    """Report that so many more are done, to the open bar, if it counts them."""
+    """Advance the active progress bar, if it counts this unit."""
     bar = _open.get()
     if bar is not None and bar.unit == unit:
         bar.update(bar.done + count)

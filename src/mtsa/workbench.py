@@ -1,4 +1,4 @@
-"""The workbench in Python: `mtsa.train(...)`, `mtsa.load(folder)` and `mtsa.compare(...)`."""
+"""The Python API: `mtsa.train(...)`, `mtsa.load(folder)` and `mtsa.compare(...)`."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def train(
     settings: dict[str, Any] | None = None,
     **data: Any,
 ) -> Predictor:
-    """Train a model and return it ready for use. Call it again to resume a run that was stopped.
+    """Train a model and return its predictor. Call it again to resume an interrupted run.
 
     Args:
-        recipe: name or file of a recipe; None for settings by the size of the data.
-        out: run folder.
-        task: "classification", "regression", "pair", "similarity", "tagging", "srl", "translation" or one of yours
+        recipe: name or file of a recipe; None for default settings.
+        out: run directory to create.
+        task: "classification", "regression", "pair", "similarity", "tagging", "srl", "translation" or a custom task
             (`mtsa.tasks.registry.register`).
-        vectors: word vectors, GloVe text, .gz or .zip.
-        pretrained: pretrained model to start from: "minilm", a folder, or a name on the Hugging Face hub.
+        vectors: word vectors in GloVe format: text, .gz or .zip.
+        pretrained: pretrained model to fine-tune: "minilm", a folder, or a name on the Hugging Face hub.
         encoder: name of the context encoder.
-        seed: of everything random.
-        settings: such as {"training.batch_size": 32}, put over the recipe.
+        seed: random seed.
+        settings: settings that override the recipe, such as {"training.batch_size": 32}.
         data: `train`, `dev` and `test`, each a file (for translation a list of two files), a list of dicts or tuples, a dict
             of columns, a pandas DataFrame or a `datasets.Dataset`; `text_column`, `label_column` and the other keys of a
             recipe's [data].
 
     Raises:
-        InputError (a ValueError): whatever is wrong with files or settings, in one sentence.
+        InputError (a ValueError): invalid files or settings.
     """
     if settings is not None and not isinstance(settings, dict):
         raise InputError(f'settings is a {type(settings).__name__}; it must be a dict such as {{"training.batch_size": 32}}')
-    files, memory = _data_arguments("mtsa.train", data, '; other settings go into settings={"training.epochs": 3}')
+    files, memory = _data_arguments("mtsa.train", data, '; pass other settings as settings={"training.epochs": 3}')
     made, dataset = plan_run(
         recipe,
         task=task,
@@ -71,10 +71,10 @@ def train(
 
 
 def load(folder: str | Path) -> Predictor:
-    """Open a run directory: `load(folder).predict(texts)`, `.evaluate(data)`.
+    """Load a trained model: `load(folder).predict(texts)`, `.evaluate(data)`.
 
     Raises:
-        InputError (a ValueError): not a run directory, or a file of it is missing or was changed.
+        InputError (a ValueError): not a valid run directory: a file is missing or has a wrong checksum.
     """
     from mtsa.inference.auto import open_predictor
 
@@ -93,25 +93,25 @@ def compare(
     seed: int = 0,
     **data: Any,
 ) -> Comparison:
-    """Compare models on your data by cross-validation, simple baselines included, and recommend one.
+    """Compare models and simple baselines on your data by cross-validation, and recommend one.
 
-    Call it again to resume a comparison that was stopped. `print(mtsa.compare(train=FILE))` shows the table.
+    Call it again to resume an interrupted comparison. `print(mtsa.compare(train=FILE))` shows the table.
 
     Args:
-        out: folder of the record.
+        out: output folder.
         task: "classification" or "pair".
-        models: of "tfidf", "fasttext", "minilm-lr", "mtsa" and "minilm-finetuned"; None for all that are
+        models: any of "tfidf", "fasttext", "minilm-lr", "mtsa" and "minilm-finetuned"; None for all that are
             installed.
-        folds: of the cross-validation.
-        metric: "accuracy" or "macro_f1", which decides the order and the recommendation.
-        vectors: word vectors for "mtsa", GloVe text, .gz or .zip.
-        pretrained: pretrained model in the place of "minilm": a folder, or a name on the Hugging Face hub.
-        seed: of the folds and of everything random.
-        data: `train`, a file or values as for `mtsa.train`; `text_column`, `label_column` and the other keys of a recipe's
-            [data].
+        folds: number of cross-validation folds.
+        metric: "accuracy" or "macro_f1", used for the ranking and the recommendation.
+        vectors: word vectors for "mtsa" in GloVe format: text, .gz or .zip.
+        pretrained: pretrained model to use instead of "minilm": a folder, or a name on the Hugging Face hub.
+        seed: random seed of the folds and the models.
+        data: `train`, a file or Python data as for `mtsa.train`; `text_column`, `label_column` and other keys of the section
+            [data] of a recipe.
 
     Raises:
-        InputError (a ValueError): whatever is wrong with files or arguments, in one sentence.
+        InputError (a ValueError): invalid files or arguments.
     """
     from mtsa.model_selection.comparison_run import compare_models
 

@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     warnings.simplefilter("error")
-    warnings.filterwarnings("ignore", ".* work until version", DeprecationWarning)  # damage can make a former name of a key
+    warnings.filterwarnings("ignore", ".* in version 0.4", DeprecationWarning)  # damage can make a former name of a key
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -12,7 +12,7 @@ def ask(page, text, pair=None):
     if pair is not None:
         page.locator("#pair").fill(pair)
     with page.expect_response("**/api/look") as answer:
-        page.get_by_role("button", name="Ask").click()
+        page.get_by_role("button", name="Predict").click()
     page.locator("article").first.wait_for()
     return answer.value.json()
 
@@ -41,10 +41,10 @@ def test_a_sentence_is_answered(page):
     assert words(page).all_inner_texts() == ["there", "is", "a", "small", "red", "apple", "here"]
     assert words(page).all_inner_texts() == found["sentences"][0]["words"]
     assert page.locator("figcaption").all_inner_texts() == [
-        "Head 1 (forward): looks at earlier words",
-        "Head 2 (backward): looks at later words",
-        "Each word by itself (source2token)",
-        "What the vector of the whole sentence takes from each word (pooling, mean of all its features)",
+        "Head 1 (forward): attends to earlier words",
+        "Head 2 (backward): attends to later words",
+        "Source2token weights by head",
+        "Pooling weights (mean over features)",
     ]
     assert blues(page) > 1
 
@@ -55,15 +55,17 @@ def test_pointing_at_a_word_shows_where_it_looks(page):
     told = page.locator(".readout").inner_text()
     row = found["layers"][0]["token2token"][0][4]
     best = max(range(len(row)), key=row.__getitem__)
-    assert told.startswith(f"\u201cred\u201d looks at: head 1: \u201c{found['words'][best]}\u201d {round(100 * row[best])} %")
+    assert told.startswith(
+        f"\u201cred\u201d attends to: head 1: \u201c{found['words'][best]}\u201d {round(100 * row[best])} %"
+    )
     assert "head 2: " in told
     strip = page.locator(".strip").first.locator("span")
     assert strip.nth(best).get_attribute("title").startswith(f"{100 * row[best]:.1f} %")
     assert strip.nth(5).get_attribute("title").startswith("0.0 %")  # a later word
     words(page).nth(0).hover()
-    assert "head 1: nothing to look at" in page.locator(".readout").inner_text()
+    assert "head 1: no allowed word" in page.locator(".readout").inner_text()
     page.mouse.move(5, 5)
-    assert "Point at a word" in page.locator(".readout").inner_text()
+    assert "Hover over a word" in page.locator(".readout").inner_text()
 
 
 def test_the_keyboard_is_enough(page):
@@ -77,18 +79,18 @@ def test_the_keyboard_is_enough(page):
         page.keyboard.press("Tab")
         if page.evaluate("() => document.activeElement.closest('.words') !== null"):
             break
-    assert "\u201ca\u201d looks at" in page.locator(".readout").inner_text()
+    assert "\u201ca\u201d attends to" in page.locator(".readout").inner_text()
     page.keyboard.press("ArrowRight")
-    assert "\u201cred\u201d looks at" in page.locator(".readout").inner_text()
+    assert "\u201cred\u201d attends to" in page.locator(".readout").inner_text()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")  # there is no further word
-    assert "\u201cpear\u201d looks at" in page.locator(".readout").inner_text()
+    assert "\u201cpear\u201d attends to" in page.locator(".readout").inner_text()
     page.keyboard.press("Home")
-    assert "\u201ca\u201d looks at" in page.locator(".readout").inner_text()
+    assert "\u201ca\u201d attends to" in page.locator(".readout").inner_text()
     page.keyboard.press("End")
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.type") == "range"
-    assert "\u201cpear\u201d looks at" in page.locator(".readout").inner_text()  # it stays chosen
+    assert "\u201cpear\u201d attends to" in page.locator(".readout").inner_text()  # it stays chosen
     page.keyboard.press("ArrowRight")
     assert "feature 1" in page.locator("figcaption").first.inner_text()
 
@@ -104,7 +106,7 @@ def test_a_feature_has_weights_of_its_own(page):
     titles = page.locator(".strip").first.locator("span").evaluate_all("spans => spans.map(span => span.title)")
     assert [float(title.split()[0]) for title in titles] == pytest.approx([100 * value for value in wanted], abs=0.06)
     page.locator("input[type=range]").fill("0")
-    assert page.locator("output").inner_text() == "all 5 together"
+    assert page.locator("output").inner_text() == "all 5"
 
 
 def test_two_models_side_by_side(page):
@@ -118,7 +120,7 @@ def test_two_models_side_by_side(page):
     assert first["x"] < second["x"]
     words(page, 0).nth(2).hover()
     assert words(page, 1).nth(2).get_attribute("aria-pressed") == "true"  # the same word in the other model
-    assert page.locator("#compare option").all_inner_texts() == ["nothing", "b"]  # models of other tasks are not offered
+    assert page.locator("#compare option").all_inner_texts() == ["none", "b"]  # models of other tasks are not offered
 
 
 def test_the_feature_is_the_same_in_both_models(page):
@@ -169,13 +171,13 @@ def test_pointing_at_a_cell_gives_its_number(page):
 
 def test_a_word_stays_chosen_after_a_click_and_the_page_does_not_jump(page):
     ask(page, "there is a small red apple here")
-    before = page.get_by_role("button", name="Save picture").bounding_box()
+    before = page.get_by_role("button", name="Save as PNG").bounding_box()
     words(page).nth(4).click()
     page.mouse.move(5, 5)
-    assert "\u201cred\u201d looks at" in page.locator(".readout").inner_text()
-    assert page.get_by_role("button", name="Save picture").bounding_box() == before
+    assert "\u201cred\u201d attends to" in page.locator(".readout").inner_text()
+    assert page.get_by_role("button", name="Save as PNG").bounding_box() == before
     page.keyboard.press("Escape")
-    assert "Point at a word" in page.locator(".readout").inner_text()
+    assert "Hover over a word" in page.locator(".readout").inner_text()
 
 
 def test_panels_that_were_replaced_are_let_go(page):
@@ -200,8 +202,8 @@ def test_pairs(page):
     assert page.locator(".look").count() == 2
     assert page.locator(".said").inner_text() in ("entailment", "neutral", "contradiction")
     page.locator("#pair").fill(" ")
-    page.get_by_role("button", name="Ask").click()
-    assert "second sentence" in page.get_by_role("alert").inner_text()
+    page.get_by_role("button", name="Predict").click()
+    assert "second text" in page.get_by_role("alert").inner_text()
 
 
 @pytest.mark.parametrize("name", ["t", "r", "tr"])
@@ -219,16 +221,16 @@ def test_other_tasks(page, name):
         ask(page, CLAUSES)
         shown.locator(".frame").nth(1).wait_for()
         shown.locator(".frame button").nth(1).click()
-        assert shown.locator(".frame button").all_inner_texts()[:2] == ["Show where it looks", "Shown below"]
+        assert shown.locator(".frame button").all_inner_texts()[:2] == ["Show attention", "Shown below"]
 
 
 def test_bad_input_gets_a_sentence(page):
     page.locator("#text").fill("   ")
-    page.get_by_role("button", name="Ask").click()
-    assert "sentence" in page.get_by_role("alert").inner_text()
+    page.get_by_role("button", name="Predict").click()
+    assert "text" in page.get_by_role("alert").inner_text()
     page.locator("#text").fill("red " * 3000)
     with page.expect_response("**/api/predict"):
-        page.get_by_role("button", name="Ask").click()
+        page.get_by_role("button", name="Predict").click()
     page.get_by_role("alert").filter(has_text="has more than 10,000 characters").wait_for()
     page.told[:] = [line for line in page.told if "422" not in line]  # Chromium notes the refusal
     ask(page, "a red pear")
@@ -244,7 +246,7 @@ def test_what_is_typed_stays_text(page):
 def test_the_picture_can_be_saved(page, tmp_path):
     ask(page, "there is a small red apple here")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save picture").click()
+        page.get_by_role("button", name="Save as PNG").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -278,7 +280,7 @@ def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
     opened.on("pageerror", lambda error: told.append(str(error)))
     opened.goto((tmp_path / "look.html").as_uri())
     opened.locator(".words button").nth(4).hover()
-    assert opened.locator(".readout").inner_text().startswith("\u201cred\u201d looks at: head 1: ")
+    assert opened.locator(".readout").inner_text().startswith("\u201cred\u201d attends to: head 1: ")
     assert opened.locator("h2").inner_text() == found[0].answer
     context.close()
     assert told == []

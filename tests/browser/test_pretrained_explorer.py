@@ -72,7 +72,7 @@ def test_pooling_without_attention(page):
     page.locator(".words button", has_text="Redder").wait_for()
     share = sum(found["pooling"][2]) / len(found["pooling"][2])
     words(page).nth(2).hover()
-    assert f"has {100 * share:.1f} % of the vector" in page.locator(".readout").inner_text()
+    assert f"has {100 * share:.1f} % of the pooling weight" in page.locator(".readout").inner_text()
     assert page.locator(".strip span").all_inner_texts() == WORDS
     assert page.locator(".gains").count() == 0
 
@@ -99,7 +99,7 @@ def test_pictures_can_be_saved(page, name, tmp_path):
     if name != "texts":
         choose(page, name)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save picture").click()
+        page.get_by_role("button", name="Save as PNG").click()
     download.value.save_as(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "a.png").stat().st_size > 3_000

@@ -21,7 +21,7 @@ def test_a_good_file(tmp_path):
     lines = "\n".join(found.lines())
     assert "3 rows" in lines
     assert "columns: text, label" in lines
-    assert "accuracy of always predicting x: 66.7%" in lines
+    assert "accuracy of the majority class (x): 66.7%" in lines
     assert lines.endswith("no errors found")
 
 
@@ -30,7 +30,7 @@ def test_oddities_are_told_with_their_lines(tmp_path):
     for words in (
         ("empty text", "line 5"),
         ("same label", "lines 2 and 3"),
-        ("another label", "lines 2 and 4"),
+        ("a different label", "lines 2 and 4"),
         ("more than 512 words",),
     ):
         assert any(all(word in remark for word in words) for remark in found.warnings), words
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_said_with_what_was_read_before(tmp_path):
 
 def test_targets_are_described(tmp_path):
     found = report(tmp_path, "text,label\na,1\nb,3\n", number=True)
-    assert "targets: 1 to 3, mean 2, deviation 1" in found.lines()
+    assert "targets: 1 to 3, mean 2, standard deviation 1" in found.lines()
 
 
 def parallel_report(folder, english, german):
@@ -81,13 +81,13 @@ def test_the_command_takes_as_many_files_as_the_task(tmp_path):
     parallel_report(tmp_path, "a dog\n", "ein Hund\n")
     names = [str(tmp_path / "a.en"), str(tmp_path / "a.de")]
     assert CliRunner().invoke(app, ["data", "check", *names, "--task", "translation"]).exit_code == 0
-    for words, told in ((names[:1], "takes two files"), ([*names, "x"], "takes two files")):
+    for words, told in ((names[:1], "requires two files"), ([*names, "x"], "requires two files")):
         done = CliRunner().invoke(app, ["data", "check", *words, "--task", "translation"])
         assert done.exit_code == 2
         assert told in done.output
     done = CliRunner().invoke(app, ["data", "check", *names])
     assert done.exit_code == 2
-    assert "takes one file" in done.output
+    assert "requires one file" in done.output
 
 
 def test_pairs_that_are_one_text_or_turned_round(tmp_path):

@@ -132,7 +132,7 @@ def test_a_file_damaged_here_is_fetched_again(server, tmp_path):
 
 def test_errors_of_the_server(server, tmp_path):
     server.errors = [404]
-    with pytest.raises(InputError, match="answers 404"):
+    with pytest.raises(InputError, match="returned 404"):
         fetch_from(server, tmp_path)
     server.errors = [503, 503]
     assert fetch_from(server, tmp_path).read_bytes() == BODY

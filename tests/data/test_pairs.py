@@ -43,7 +43,7 @@ def test_official_files_leave_out_what_annotators_did_not_agree_on(write, tmp_pa
         ("A dog runs.", f"{quote}A cat runs.", "contradiction", "2c"),
     ]
     (remark,) = found.remarks()
-    assert all(word in remark for word in ("snli_1.0_dev.txt", "1 row", "no label", "annotators"))
+    assert all(word in remark for word in ("snli_1.0_dev.txt", "1 row", "no consensus label"))
 
 
 def test_a_pair_task_without_columns_means_the_official_layout(tmp_path):
@@ -66,7 +66,7 @@ def test_bare_lines(tmp_path):
     rows = [(e.text, e.pair, e.label, e.line) for e in found]
     assert rows == [("One .", "Two .", "neutral", 1), ("Three", "Four", "entailment", 3)]
     path.write_text("neutral\tOne\n")
-    with pytest.raises(InputError, match="line 1: 2 fields; a line is a label, a text and a text"):
+    with pytest.raises(InputError, match="line 1: 2 fields; expected a label and two texts"):
         read(path, format="label_pair")
 
 
@@ -83,12 +83,12 @@ def test_users_tables_and_an_empty_side(tmp_path):
 
 
 WRONG = {
-    "single format": ({"format": "trec"}, True, "format trec contains single texts; leave out --task pair"),
+    "single format": ({"format": "trec"}, True, "format trec contains single texts; remove --task pair"),
     "pair format": ({"format": "nli"}, False, "format nli contains pairs of texts; add --task pair"),
-    "one column": ({"format": "csv"}, True, "a pair needs two columns"),
+    "one column": ({"format": "csv"}, True, "--text-column and --pair-column"),
     "other columns": ({"format": "nli", "label_column": "y"}, True, "format nli has fixed columns"),
     "one column alone": ({"text_column": "a"}, True, "format nli has fixed columns"),
-    "one column twice": ({"text_column": "a", "pair_column": "a"}, True, 'column "a" is named twice'),
+    "one column twice": ({"text_column": "a", "pair_column": "a"}, True, 'column "a" is used twice'),
     "unread column": ({"pair_column": "b"}, False, "--pair-column b applies to pairs only"),
 }
 
@@ -114,15 +114,15 @@ def test_short_rows_and_other_values_are_named_with_their_line(tmp_path):
 def test_a_check_looks_at_both_sides(tmp_path):
     rows = [*ROWS, ("A dog runs.", "A cat runs.", "neutral", "3"), ("A dog runs.", "", "neutral", "4")]
     told = "\n".join(check_texts(jsonl(tmp_path / "a.jsonl", rows), Layout(), paired=True).lines())
-    assert "1 rows without an agreed label (-)" in told
+    assert "1 rows without a consensus label (-)" in told
     assert "1 row with an empty text" in told
-    assert "1 duplicate with another label: lines 3 and 4" in told
+    assert "1 duplicate with a different label: lines 3 and 4" in told
 
 
 def test_a_row_of_json_that_lacks_a_key_is_told_with_its_line(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "x", "b": "y", "label": 0}\n{"a": "x", "label": 1}\n')
-    with pytest.raises(InputError, match=r'a\.jsonl, line 2: there is no column "b"'):
+    with pytest.raises(InputError, match=r'a\.jsonl, line 2: no column "b"'):
         list(readers.stream(path, Layout(text_column="a", pair_column="b"), paired=True))
 
 

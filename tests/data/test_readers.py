@@ -77,7 +77,7 @@ def test_sst_sentences_and_phrases(tmp_path):
 
 
 WRONG = {
-    "missing column": ("a.csv", "txt,label\na,x\n", {}, r'there is no column "text"; did you mean "txt"\?'),
+    "missing column": ("a.csv", "txt,label\na,x\n", {}, r'no column "text"; did you mean "txt"\?'),
     "other delimiter": ("a.csv", "text;label\na;x\n", {}, "--delimiter"),
     "too many fields": ("a.csv", "text,label\na,b,x\n", {}, "line 2: 3 fields, but the header has 2"),
     "open quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', {}, "line 3: a closing quote is missing"),
@@ -88,17 +88,17 @@ WRONG = {
         {},
         "line 3: byte 0xe9 is not valid utf-8; .*--encoding cp1252",
     ),
-    "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'encoding "utf8x" is unknown'),
+    "unknown encoding": ("a.csv", "text,label\na,x\n", {"encoding": "utf8x"}, 'unknown encoding "utf8x"'),
     "utf-16": ("a.csv", "text,label\na,x\n".encode("utf-16-le"), {}, "NUL"),
-    "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: it contains a NUL character; is this a text file"),
-    "spelled NUL": ("a.csv", "text,label\na+AAA-b,x\n", {"encoding": "utf-7"}, "line 2: it contains a NUL"),
+    "program": ("a.csv", b"\x7fELF\x02\0\0\xd0\n\0", {}, "line 1: .* NUL character"),
+    "spelled NUL": ("a.csv", "text,label\na+AAA-b,x\n", {"encoding": "utf-7"}, "line 2: .* NUL character"),
     "empty file": ("a.csv", "", {}, "contains no examples"),
     "header alone": ("a.csv", "text,label\n", {}, "contains no examples"),
     "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),
     "long line": ("a.csv", "text,label\n" + "a" * 100_000 + ",x\n", {}, "line 2: more than 65,536 characters"),
     "long text": ("a.csv", 'text,label\n"' + "a\n" * 50_000 + '",x\n', {}, "line 2: "),
     "no json": ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: not valid JSON"),
-    "json list": ("a.jsonl", "[1]\n", {}, "line 1: a JSON list"),
+    "json list": ("a.jsonl", "[1]\n", {}, "line 1: expected a JSON object.* got list"),
     "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: not valid JSON"),
     "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" contains 3'),
     "half a character": ("a.jsonl", '{"text": "a \\ud800", "label": 1}\n', {}, r"line 1: '\\ud800' is half of a character"),
@@ -116,7 +116,7 @@ WRONG = {
 
 
 def test_a_folder_is_called_one(tmp_path):
-    with pytest.raises(InputError, match="is a folder; name a file"):
+    with pytest.raises(InputError, match="is a folder; expected a file"):
         readers.read(tmp_path, Layout())
 
 
@@ -136,7 +136,7 @@ def test_targets_must_be_finite_numbers(tmp_path, value):
 
 
 def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         pairs(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):

@@ -70,8 +70,8 @@ WRONG = {
     "no words": ("jsonl", '{"words": []}', 'line 1: "words" must be a list'),
     "predicate out of range": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 1}]}', "the predicate is 1"),
     "role out of range": (
-        "jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0, 3]]}]}', "A0 goes from 0 to 3"),
-    "no role": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0]]}]}', "is not a role; write"),
+        "jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0, 3]]}]}', "A0 spans words 0 to 3"),
+    "no role": ("jsonl", '{"words": ["a"], "frames": [{"predicate": 0, "roles": [["A0", 0]]}]}', "is not a role; expected"),
     "overlap": (
         "jsonl",
         '{"words": ["a", "b"], "frames": [{"predicate": 0, "roles": [["V", 0, 0], ["A0", 0, 1]]}]}',
@@ -98,7 +98,7 @@ def test_wrong_files_are_answered_with_the_line(case, tmp_path):
 def test_formats_are_told_by_the_ending(tmp_path):
     with pytest.raises(InputError, match="cannot infer the format"):
         read_roles(tmp_path / "x.txt")
-    with pytest.raises(InputError, match='format "prop" is unknown'):
+    with pytest.raises(InputError, match='unknown format "prop"'):
         read_roles(tmp_path / "x.txt", format="prop")
 
 
@@ -119,7 +119,7 @@ def test_the_real_files_are_read_whole_and_written_without_loss(tmp_path):
     [
         ('{"words": ["a"], "frames": [{"predicate": 0, "roles": 3}]}', '"roles" is 3'),
         ('{"words": ["a"], "frames": [{"predicate": 0, "roles": null}]}', '"roles" is None'),
-        ('{"words": ["a b"], "frames": []}', "none of them empty or with a space"),
+        ('{"words": ["a b"], "frames": []}', "non-empty strings without spaces"),
         (
             '{"words": ["a"], "frames": [{"predicate": 0, "lemma": "give up"}]}',
             '"give up" of the predicate 0 contains a space',

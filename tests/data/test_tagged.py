@@ -68,14 +68,14 @@ SLIPS = {
     "one column": ("a.conll", "Ada B-PER\nLovelace\n", {}, r"a.conll, line 2: 1 columns"),
     "no such column": ("a.conll", "Ada B-PER\n", {"label_column": "3"}, "line 1: 2 columns"),
     "a name": ("a.conll", "Ada B-PER\n", {"label_column": "ner"}, "columns have no names"),
-    "the word's": ("a.conll", "Ada B-PER\n", {"label_column": "1"}, "a number from 2"),
+    "the word's": ("a.conll", "Ada B-PER\n", {"label_column": "1"}, "--label-column must be a column number"),
     "nothing": ("a.conll", "\n\n", {}, "contains no sentence"),
     "no json": ("a.jsonl", "{\n", {}, "a.jsonl, line 1: not valid JSON"),
     "counts": ("a.jsonl", '{"words": ["a"], "tags": ["X", "Y"]}\n', {}, "line 1: 1 words, but 2 tags"),
-    "no list": ("a.jsonl", '{"words": "a b", "tags": ["X", "Y"]}\n', {}, '"words" must be a list of texts'),
-    "empty word": ("a.jsonl", '{"words": [" "], "tags": ["X"]}\n', {}, "none of them empty"),
+    "no list": ("a.jsonl", '{"words": "a b", "tags": ["X", "Y"]}\n', {}, '"words" must be a list of'),
+    "empty word": ("a.jsonl", '{"words": [" "], "tags": ["X"]}\n', {}, "non-empty strings"),
     "space": ("a.jsonl", '{"words": ["New York"], "tags": ["X"]}\n', {}, "contains a space"),
-    "format": ("a.conll", "Ada B-PER\n", {"format": "csv"}, 'format "csv" is not a format of tagged sentences'),
+    "format": ("a.conll", "Ada B-PER\n", {"format": "csv"}, 'format "csv" is not supported for tagging'),
 }
 
 
@@ -91,7 +91,7 @@ def test_check_of_tagged_sentences(tmp_path):
     lines = "\n".join(check_tagged(path, Layout()).lines())
     assert "3 sentences" in lines
     assert "4 spans, 2 labels: X 2, Y 2" in lines
-    assert "warning: 2 x span that continues (I-) without a beginning" in lines
+    assert "warning: 2 x I- tag without a preceding B- or I- tag" in lines
     assert "1 duplicate sentences: line 4" in lines
     wrong = check_tagged(file(tmp_path, "a X\nb X\n"), Layout())
     (told,) = wrong.errors
@@ -118,11 +118,11 @@ def test_check_of_roles(tmp_path):
     lines = "\n".join(report.lines())
     assert "1 predicates, 2 roles, 2 labels: C-A1 1, R-A0 1" in lines
     assert "1 sentences without a predicate" in lines
-    assert "continued role (C-) without a beginning" in lines
+    assert "continuation (C-) without a role to continue" in lines
     assert "reference (R-) to a role that does not occur" in lines
     assert "no errors found" in lines
     (tmp_path / "a.words").unlink()
-    assert "a.words: there is no such file" in check_roles(tmp_path / "a.props", Layout()).errors[0]
+    assert "a.words: no such file" in check_roles(tmp_path / "a.props", Layout()).errors[0]
     (tmp_path / "b.words").write_text("no\n")
     (told,) = check_roles(file(tmp_path, "-\n", "b.props"), Layout()).errors
     assert "no sentence has a predicate" in told

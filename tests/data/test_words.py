@@ -73,9 +73,9 @@ def test_a_word2vec_header_is_passed_over(tmp_path):
 
 FAULTS = {
     "empty": ("", "contains no word vectors"),
-    "cut off": (GLOVE + "word 1 2", "line 6: 2 numbers where the lines before have 3"),
-    "no number": (GLOVE + "word 1 x 2\n", "line 6: one of the values is not a number"),
-    "nan": (GLOVE + "word 1 nan 2\n", "line 6: one of the values is not a finite number"),
+    "cut off": (GLOVE + "word 1 2", "line 6: 2 values, but the lines before have 3"),
+    "no number": (GLOVE + "word 1 x 2\n", "line 6: a value is not a number"),
+    "nan": (GLOVE + "word 1 nan 2\n", "line 6: a value is not finite"),
     "text": ("hello\n", "line 1: not a word vector"),
 }
 
@@ -93,7 +93,7 @@ def test_damaged_and_ambiguous_archives(tmp_path):
     with pytest.raises(InputError, match="damaged"):
         embeddings.read_vectors(tmp_path / "half.gz", {"the"})
     (tmp_path / "bad.zip").write_bytes(b"no zip")
-    with pytest.raises(InputError, match="not a zip file"):
+    with pytest.raises(InputError, match="not a valid zip file"):
         embeddings.read_vectors(tmp_path / "bad.zip", {"the"})
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
         pass

@@ -324,5 +324,5 @@ def test_a_name_is_one_encoders_but_a_class_may_be_defined_again():
     )
     register("bilstm")(entry.build)
     assert find_encoder("bilstm") == entry
-    with pytest.raises(ValueError, match=r'encoder "bilstm" already exists .* choose another name'):
+    with pytest.raises(ValueError, match=r'encoder "bilstm" is already registered .* choose another name'):
         register("bilstm")(find_encoder("bigru").build)

@@ -106,7 +106,7 @@ def test_pictures(runs, task, ending, tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
-    with pytest.raises(InputError, match="the ending must be"):
+    with pytest.raises(InputError, match="file extension must be"):
         draw_heat_maps(attention_maps(runs[task], "a b"), tmp_path / "a.pdf")
     with pytest.raises(InputError, match="layer 9 does not exist"):
         draw_heat_maps(attention_maps(runs[task], "a b"), path, layer=8)
@@ -241,20 +241,20 @@ def test_the_command(runs, tmp_path):
     told = json.loads(call(places["srl"], "the dog ran home", "--predicate", 3, "--json", "--features").output)
     assert told["sentences"][0]["answer"].startswith("ran:")
     for arguments, message in (
-        ((places["classification"], "a", "--pair", "b"), "reads single texts"),
+        ((places["classification"], "a", "--pair", "b"), "expects single texts"),
         ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
-        ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "the ending must be .png or .svg"),
+        ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "file extension must be .png or .svg"),
         ((places["classification"], "a b", "--features"), "needs --json"),
         ((places["classification"], "a b", "--layer", 2), "layer 2 does not exist; the model has 1"),
         ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 does not exist"),
         ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
-        ((places["classification"], "a b", "--out", tmp_path / "no" / "a.png"), "there is no folder"),
+        ((places["classification"], "a b", "--out", tmp_path / "no" / "a.png"), "does not exist"),
         ((places["classification"], "a b", "--feature", 6), "feature 6 does not exist; a head of this layer has 5"),
-        ((places["classification"],), "give a sentence, or --sample"),
-        ((places["classification"], "a b", "--sample", 2, "--data", "x"), "not both"),
-        ((places["classification"], "--sample", 2), "--sample and --data go together"),
-        ((places["classification"], "--sample", 2, "--data", "x", "--pair", "b"), "with --sample leave them out"),
-        ((places["classification"], "a b", "--format", "csv"), "--format is that of --data"),
+        ((places["classification"],), "--sample with --data"),
+        ((places["classification"], "a b", "--sample", 2, "--data", "x"), "either a text, or --sample"),
+        ((places["classification"], "--sample", 2), "--sample and --data must be used together"),
+        ((places["classification"], "--sample", 2, "--data", "x", "--pair", "b"), "cannot be used with --sample"),
+        ((places["classification"], "a b", "--format", "csv"), "--format applies to --data only"),
         ((places["classification"], "--sample", 2, "--data", tmp_path / "none.csv"), "none.csv"),
     ):
         done = call(*arguments)
@@ -272,7 +272,7 @@ def test_random_sentences_of_a_file(runs, tmp_path):
     assert set(drawn) < set(texts[:30])
     assert drawn == sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 0)
     assert drawn != sample_sentences(predictor, str(tmp_path / "a.csv"), 5, 1)
-    with pytest.raises(InputError, match="has 30 different sentences of 4 to 20 words; 31 are requested"):
+    with pytest.raises(InputError, match="30 different sentences of 4 to 20 words, but 31 were requested"):
         sample_sentences(predictor, str(tmp_path / "a.csv"), 31, 0)
 
 
@@ -313,5 +313,5 @@ def test_explain_accepts_a_text(runs):
         (asked,) = attention_maps(runs[task], "the old red dog")
         assert found.words == asked.words
         torch.testing.assert_close(found.layers[0].token2token, asked.layers[0].token2token)
-    with pytest.raises(InputError, match="expected a text or a Question, got list"):
+    with pytest.raises(InputError, match="expected a string or a Question, got list"):
         runs["classification"].explain(["the old red dog"])

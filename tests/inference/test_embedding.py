@@ -35,7 +35,7 @@ def test_vectors_are_what_the_head_reads(predictor):
     for text, vector in zip(TEXTS, found, strict=True):
         ids = torch.tensor([predictor.run.tokenizer.encode(text).ids or [0]])
         torch.testing.assert_close(model.sentences(ids, ids.ne(0)).vectors[0], vector, rtol=0, atol=1e-6)
-    with pytest.raises(InputError, match="put brackets around"):
+    with pytest.raises(InputError, match=r"embed\(\[text\]\)"):
         predictor.embed("a text")
     with pytest.raises(InputError, match="None is a NoneType"):
         predictor.embed([None])
@@ -66,7 +66,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         broken()
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InputError, match=r"ending must be .npy or .safetensors"), vector_file(tmp_path / "v.csv", 3):
+    with pytest.raises(InputError, match=r"extension must be .npy or .safetensors"), vector_file(tmp_path / "v.csv", 3):
         pass
     with vector_file(tmp_path / "none.npy", 3):
         pass

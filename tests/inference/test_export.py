@@ -128,15 +128,15 @@ def test_what_cannot_be_exported(runs, tmp_path):
     folder = runs["classification"].run.folder
     for arguments, message in (
         ((folder, "--out", tmp_path / "a", "--to", "onx"), "onnx"),
-        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "needs --to onnx"),
-        ((runs["translation"].run.folder, "--out", tmp_path / "a"), "a translator cannot be exported"),
+        ((folder, "--out", tmp_path / "a", "--to", "torch", "--int8"), "requires --to onnx"),
+        ((runs["translation"].run.folder, "--out", tmp_path / "a"), "export does not support translation models"),
         (
             (runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"),
             "--check does not apply to models for tagging",
         ),
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
         ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
-        ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; name another folder"),
+        ((folder, "--out", "/proc/mtsa"), "/proc/mtsa: No such file or directory; choose another folder"),
         ((folder / "recipe.toml", "--out", tmp_path / "a"), "is a file, not a run directory"),
     ):
         done = call(*arguments)

@@ -317,8 +317,8 @@ SLIPS = {
     "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be replaced; supported: bert'),
     "twice": (lambda: replace_self_attention(made("bert")), {}, "already replaced"),
     "masks": (lambda: made("bert"), {"masks": "forward*3"}, "3 heads, but there are 4"),
-    "source": (lambda: made("bert"), {"source": "query"}, 'source "query" is unknown; it must be value or key'),
-    "start": (lambda: made("bert"), {"start": "random"}, 'start "random" is unknown'),
+    "source": (lambda: made("bert"), {"source": "query"}, 'unknown source "query"; it must be value or key'),
+    "start": (lambda: made("bert"), {"start": "random"}, 'unknown start "random"'),
     "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
     "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "to be stored in a configuration"),
     "bias": (lambda: made("bert"), {"source_bias": float("nan")}, "source_bias is nan; it must be a number"),
@@ -345,7 +345,7 @@ def test_every_slip_is_answered(slip):
 
 def test_masks_of_more_than_padding_are_refused():
     mask = torch.ones(1, 1, 3, 3, dtype=torch.bool).tril()
-    with pytest.raises(ValueError, match="forbids more than padding"):
+    with pytest.raises(ValueError, match="not a padding mask"):
         padding_mask(mask)
     assert padding_mask(None) is None
     assert padding_mask(torch.tensor([[1, 0]])).tolist() == [[True, False]]

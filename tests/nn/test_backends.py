@@ -61,7 +61,7 @@ def test_the_table_has_the_backends_of_the_tests():
     ("name", "options", "device", "words"),
     [
         ("native", {"score_activation": cases.soft_scale}, "cpu", "does not support a callable"),
-        ("native", {"dtype": torch.float64}, "cpu", "does not take torch.float64"),
+        ("native", {"dtype": torch.float64}, "cpu", "does not support torch.float64"),
         ("native", {}, "cuda", "does not run on cuda"),
         ("blocked", {"score_activation": cases.soft_scale}, "cpu", "does not support a callable"),
     ],
@@ -78,13 +78,13 @@ def test_an_unknown_backend_is_answered_with_the_nearest(wrong, near):
 
 
 def test_a_backend_unlike_any_is_answered_with_all_names():
-    with pytest.raises(ValueError, match="the names are auto, reference, factored, native, blocked"):
+    with pytest.raises(ValueError, match="it must be one of auto, reference, factored, native, blocked"):
         choose(spec(), "zzz", device="cpu", keys=5)
 
 
 def test_the_old_name_of_the_blocked_backend_works_with_a_warning():
     case = cases.make(("forward", "full"), queries=5)
-    with pytest.warns(DeprecationWarning, match='backend="tiled" is now called "blocked"'):
+    with pytest.warns(DeprecationWarning, match='backend="tiled" is deprecated; use "blocked"'):
         out = case.run("tiled")
     assert torch.equal(out, case.run("blocked"))
 

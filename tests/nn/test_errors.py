@@ -30,7 +30,7 @@ FUNCTION = [
     (TypeError, {"q": [1.0]}, ("q is a list", "[B, H, N, I]")),
     (TypeError, {"v": None}, ("v is a NoneType", "[B, H, M, D]")),
     (ValueError, {"q": torch.zeros(B, N, I)}, ("q has shape (2, 5, 11)", "[B, H, N, I]", "unsqueeze(1)")),
-    (ValueError, {"s": torch.zeros(B, H, 1, M, D)}, ("s has shape (2, 3, 1, 7, 13)", "four axes")),
+    (ValueError, {"s": torch.zeros(B, H, 1, M, D)}, ("s has shape (2, 3, 1, 7, 13)", "four dimensions")),
     (TypeError, {"q": torch.zeros(B, H, N, I, dtype=torch.int64)}, ("q has dtype torch.int64", "float32")),
     (TypeError, {"k": torch.zeros(B, H, M, I, dtype=torch.complex64)}, ("k has dtype torch.complex64", "float32")),
     (
@@ -54,16 +54,16 @@ FUNCTION = [
     (ValueError, {"attention_mask": torch.ones(B, M, device="meta").bool()}, ("is on meta", "on cpu", ".to('cpu')")),
     (ValueError, {"masks": torch.ones(N, M, device="meta").bool()}, ("masks tensor is on meta", ".to(q.device)")),
     (TypeError, {"masks": 3}, ("masks is a int", "forward*4, backward*4")),
-    (TypeError, {"masks": [3] * H}, ("masks holds 3, a int", "[Forward(), Backward()]")),
-    (ValueError, {"masks": "forward*2"}, ("masks name 2 heads", "there are 3")),
+    (TypeError, {"masks": [3] * H}, ("masks contains 3, a int", "[Forward(), Backward()]")),
+    (ValueError, {"masks": "forward*2"}, ("masks specify 2 heads", "there are 3")),
     (ValueError, {"masks": "forwad"}, ('"forwad" is not a mask', 'did you mean "forward"?')),
     (TypeError, {"masks": torch.ones(N, M)}, ("masks is a torch.float32 tensor", "~masks.bool()")),
     (ValueError, {"masks": torch.ones(M, N).bool()}, ("(7, 5) does not broadcast", "[B=2, H=3, N=5, M=7]", "unsqueeze")),
     (ValueError, {"score_activation": "logsigmod"}, ('score_activation "logsigmod"', 'did you mean "logsigmoid"?')),
-    (ValueError, {"score_activation": "zzz"}, ("logsigmoid, identity", "or pass a callable")),
+    (ValueError, {"score_activation": "zzz"}, ("logsigmoid, identity", "or a callable")),
     (TypeError, {"score_activation": None}, ("score_activation is a NoneType", "logsigmoid, identity", "callable")),
-    (ValueError, {"score_activation": lambda score: score[..., :1]}, ("(2, 3, 5, 7)", "(2, 3, 5, 1)", "keep the shape")),
-    (ValueError, {"score_activation": lambda score: 3.0}, ("(2, 3, 5, 7)", "float", "keep the shape")),
+    (ValueError, {"score_activation": lambda score: score[..., :1]}, ("(2, 3, 5, 7)", "(2, 3, 5, 1)", "changed the shape")),
+    (ValueError, {"score_activation": lambda score: 3.0}, ("(2, 3, 5, 7)", "float", "changed the shape")),
     (TypeError, {"scale": "0.5"}, ("scale is a str", "number")),
     (TypeError, {"scale": True}, ("scale is a bool", "number")),
     (ValueError, {"scale": math.inf}, ("scale (inf)", "finite")),
@@ -81,8 +81,8 @@ FUNCTION = [
 ]
 
 LAYER = [
-    (TypeError, (14.0, 2), {}, ("embed_dim is a float", "whole number")),
-    (TypeError, (14, True), {}, ("num_heads is a bool", "whole number")),
+    (TypeError, (14.0, 2), {}, ("embed_dim is a float", "integer")),
+    (TypeError, (14, True), {}, ("num_heads is a bool", "integer")),
     (ValueError, (0, 2), {}, ("embed_dim (0)", "at least 1")),
     (ValueError, (14, -2), {}, ("num_heads (-2)", "at least 1")),
     (ValueError, (14, 4), {}, ("num_heads (4) must divide embed_dim (14)", "head_dim")),
@@ -90,11 +90,11 @@ LAYER = [
     (ValueError, (14, 2), {"form": "papr"}, ('unknown form "papr"', '"paper" or "released"')),
     (ValueError, (14, 2), {"form": "released", "bias": True}, ("bias=True", 'form="paper"')),
     (ValueError, (14, 2), {"head_dim": 0}, ("head_dim (0)", "at least 1")),
-    (TypeError, (14, 2), {"score_dim": 1.5}, ("score_dim is a float", "whole number")),
-    (ValueError, (14, 2), {"masks": "forward*3"}, ("masks name 3 heads", "there are 2")),
+    (TypeError, (14, 2), {"score_dim": 1.5}, ("score_dim is a float", "integer")),
+    (ValueError, (14, 2), {"masks": "forward*3"}, ("masks specify 3 heads", "there are 2")),
     (TypeError, (14, 2), {"masks": torch.ones(5, 5).bool()}, ("masks is a tensor", "tensorized_attention")),
     (ValueError, (14, 2), {"activation": "rel"}, ('activation "rel"', 'did you mean "relu"?')),
-    (ValueError, (14, 2), {"activation": "zzz"}, ("the names are relu, elu, tanh",)),
+    (ValueError, (14, 2), {"activation": "zzz"}, ("it must be one of relu, elu, tanh",)),
     (TypeError, (14, 2), {"score_activation": 1}, ("score_activation is a int", "callable")),
     (ValueError, (14, 2), {"source_activation": "identty"}, ('source_activation "identty"', 'did you mean "identity"?')),
     (TypeError, (14, 2), {"dropout": "0.1"}, ("dropout is '0.1'", "(dense, attention)")),
@@ -117,7 +117,7 @@ LAYER_CALL = [
 
 MASKS = [
     (ValueError, lambda: masks.Window(-1), ("Window radius (-1)", "Window(3)")),
-    (ValueError, lambda: masks.Window(1.5), ("Window radius (1.5)", "whole number")),
+    (ValueError, lambda: masks.Window(1.5), ("Window radius (1.5)", "non-negative integer")),
     (ValueError, lambda: masks.Window(True), ("Window radius (True)", "Window(3)")),
     (ValueError, lambda: masks.Distance(math.inf), ("Distance rate (inf)", "Distance(0.1)")),
     (ValueError, lambda: masks.Distance("0.1"), ("Distance rate ('0.1')", "at most 1e30")),
@@ -136,7 +136,7 @@ POOLING = [
         lambda: mtsa.Source2Token(5)(torch.zeros(2, 3, 5), torch.ones(2, 3)),
         ("attention_mask has dtype", "attention_mask.bool()"),
     ),
-    (TypeError, lambda: mtsa.Source2Token(5.0), ("embed_dim is a float", "whole number")),
+    (TypeError, lambda: mtsa.Source2Token(5.0), ("embed_dim is a float", "integer")),
     (TypeError, lambda: mtsa.Source2Token(5)([1.0]), ("x is a list", "tensor")),
 ]
 
@@ -211,6 +211,6 @@ def test_deprecation_warnings_point_at_the_caller():
         lambda: mtsa.tensorized_attention(*four, backend="tiled"),
     ]
     for call in calls:
-        with pytest.warns(DeprecationWarning, match="is now called") as caught:
+        with pytest.warns(DeprecationWarning, match="is deprecated") as caught:
             call()
         assert {warning.filename for warning in caught} == {__file__}

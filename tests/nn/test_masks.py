@@ -117,7 +117,7 @@ class _Number(masks.Mask):
 
 @pytest.mark.parametrize("given", [_Number(), [_Number(), masks.Forward()], _Number() & masks.Forward()])
 def test_a_mask_must_answer_with_true_and_false(given):
-    with pytest.raises(TypeError, match=r"_Number\.allowed gives a tensor of torch\.float32; it must be a bool tensor"):
+    with pytest.raises(TypeError, match=r"_Number\.allowed returns a tensor of torch\.float32; it must be a bool tensor"):
         MultiMaskAttention(8, 2, masks=given)
 
 
@@ -154,9 +154,9 @@ def test_masks_cannot_be_changed(mask):
 
 @pytest.mark.parametrize("left", [masks.Distance(0.1), masks.Forward() & masks.Distance(0.1)])
 def test_either_with_a_biased_mask_is_an_error(left):
-    with pytest.raises(ValueError, match=r"biased mask .*rate=0\.1.* join it with & instead"):
+    with pytest.raises(ValueError, match=r"biased mask .*rate=0\.1.* combine it with & instead"):
         left | masks.Forward()
-    with pytest.raises(ValueError, match="join it with & instead"):
+    with pytest.raises(ValueError, match="combine it with & instead"):
         masks.Forward() | left
 
 
@@ -211,7 +211,7 @@ def test_a_registered_mask_is_known_by_name(monkeypatch):
     masks.register_mask("wide", parse, "wide(3)")
     layer = MultiMaskAttention(8, 2, masks="wide(2), forward & wide(1)")
     assert layer.masks == (masks.Window(4), masks.Forward() & masks.Window(2))
-    with pytest.raises(ValueError, match=r'cannot read "wide\(x\)"; write it as "wide\(3\)"'):
+    with pytest.raises(ValueError, match=r'cannot parse "wide\(x\)"; expected a form like "wide\(3\)"'):
         MultiMaskAttention(8, 2, masks="wide(x)*2")
     for name, message in (("wide", "already registered"), ("forward", "already registered"), ("a b", "lower-case letters")):
         with pytest.raises(ValueError, match=message):

@@ -74,13 +74,13 @@ def test_one_run_of_every_cell_comes_before_the_second_of_any(paths):
 
 
 def test_a_missing_file_is_reported_with_the_command_that_fetches_it(tmp_path):
-    with pytest.raises(InputError, match=r"data/trec.t.*: there is no such file; download it with: mtsa data get trec"):
+    with pytest.raises(InputError, match=r"data/trec.t.*: no such file; download it with: mtsa data get trec"):
         runs(Paths(tmp_path / "data"), ["trec"], ["tfidf"])
 
 
 def test_a_baseline_that_is_not_installed_is_reported_before_anything_runs(paths, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"tfidf needs sklearn; install it with pip install 'mtsa\[baselines\]'"):
+    with pytest.raises(InputError, match=r"tfidf requires sklearn; install it with pip install 'mtsa\[baselines\]'"):
         runs(paths, ["trec"])
     assert runs(paths, ["trec"], ["mtsa"])
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_served(runs, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert "choose another with --port" in call(folder, "--port", taken.getsockname()[1])
+        assert "choose another port with --port" in call(folder, "--port", taken.getsockname()[1])
     assert "--host" in call(folder, "--host", "no such host")
 
 

@@ -160,7 +160,7 @@ def test_metrics_of_a_task_that_derives_from_classification_have_a_score_of_thei
     score = PartScore(score_numbers([1.0, 2.0], [1.0, 3.0]))
     assert score.curve()["score"] == -0.5
     assert score.curve("mae")["score"] == 0.5
-    with pytest.raises(InputError, match=r"training\.metric is macro_f1, but the metrics of this task are mse, mae"):
+    with pytest.raises(InputError, match=r"training\.metric is macro_f1, .* mse, mae"):
         score.curve("macro_f1")
 
 

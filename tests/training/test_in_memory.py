@@ -134,7 +134,7 @@ BAD = {
     "tuples": ([("a", "b", "c")], r"row 1 is .*\(text, label\)"),
     "no text": ([{"text": None, "label": "x"}], "train, row 1"),
     "no column": ([{"words": "a", "label": "x"}], 'no column "text"'),
-    "objects": ([{"text": "a", "label": object()}], "row 1.*cannot be read as data"),
+    "objects": ([{"text": "a", "label": object()}], "row 1.*is not supported as data"),
     "frame without a text": (pandas.DataFrame({"text": ["a", None], "label": ["x", "y"]}), 'train, row 2: column "text"'),
     "frame without a label": (pandas.DataFrame({"text": ["a", "b"], "label": ["x", None]}), "train, row 2: the label"),
     "frame without the column": (pandas.DataFrame({"words": ["a"], "label": ["x"]}), 'no column "text"'),
@@ -194,5 +194,5 @@ def test_predict_reads_a_file_given_as_path(runs, tmp_path):
     model = runs["classification"]
     assert model.predict(tmp_path / "new.txt") == model.predict(texts)
     for wrong in (str(tmp_path / "new.txt"), None, 3):
-        with pytest.raises(InputError, match="predict takes a list of inputs"):
+        with pytest.raises(InputError, match="predict expects a list of inputs"):
             model.predict(wrong)

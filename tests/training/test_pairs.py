@@ -123,7 +123,7 @@ def test_what_is_no_pair_is_refused(trained, tmp_path):
     with pytest.raises(InputError, match="line 2: expected the two texts of a pair"):
         list(predictor.predict_each(predictor.examples(path), {}))
     unknown = write_pairs(tmp_path / "unknown.jsonl", [("a", "b", "maybe", "1")])
-    with pytest.raises(InputError, match='line 1: label "maybe" is unknown to the model, which knows other, same'):
+    with pytest.raises(InputError, match='line 1: label "maybe" is not a label of the model; it must be one of other, same'):
         predictor.evaluate(unknown)
 
 
@@ -132,7 +132,7 @@ def test_a_wrong_label_column_is_noticed(tmp_path):
     path.write_text("a,b,label\n" + "".join(f"text {n},other text {n},yes\n" for n in range(200)))
     table = {"train": str(path), "text_column": "a", "pair_column": "label", "label_column": "b"}
     recipe = make_recipe({"task": "pair", "data": table}, [])
-    with pytest.raises(InputError, match=r"different labels in .* rows; is --label-column right"):
+    with pytest.raises(InputError, match=r"different labels in .* rows; check --label-column"):
         prepare(recipe, read_split(recipe))
 
 
@@ -232,7 +232,7 @@ def test_what_a_command_does_not_read_is_refused(trained, tmp_path):
     for arguments in ([str(path), "--pair", "x"], ["-", "--pair", "x"]):
         result = CliRunner().invoke(app, ["predict", folder, *arguments], input="a\tb\n")
         assert result.exit_code == 2
-        assert "--pair is used with a text" in result.output
+        assert "--pair requires a text" in result.output
 
 
 def test_length_percentile_drops_training_pairs_with_a_long_side(tmp_path):

@@ -222,14 +222,14 @@ def test_an_interrupted_run_resumes_to_the_same_result(bert, texts, tmp_path):
 
 
 WRONG = {
-    "no model": ("folder", {}, "has no config.json"),
-    "file": ("file", {}, "is a file; give the folder of a model"),
-    "empty name": ("", {}, "is empty; give minilm, a folder"),
+    "no model": ("folder", {}, "contains no config.json"),
+    "file": ("file", {}, "is a file; specify the folder of a model"),
+    "empty name": ("", {}, "is empty; specify minilm, a folder"),
     "invalid name": ("a b/c", {}, "not a valid name on the Hugging Face hub"),
     "unreachable name": ("no/such-model", {}, "no such folder, and the Hugging Face hub cannot be reached"),
-    "frozen with rate": ("bert", {"pretrained.frozen": True, "pretrained.lr_multiplier": 0.1}, "nothing for lr_multiplier"),
+    "frozen with rate": ("bert", {"pretrained.frozen": True, "pretrained.lr_multiplier": 0.1}, "no effect with"),
     "decay": ("bert", {"pretrained.layer_decay": 1.5}, "layer_decay is 1.5; it must be above 0 and at most 1"),
-    "too long": ("bert", {"tokens.max_length": 1000}, "reads at most 64 tokens"),
+    "too long": ("bert", {"tokens.max_length": 1000}, "supports at most 64 tokens"),
     "joint texts": ("bert", {"model.pair_encoding": "joint"}, "applies to pairs only"),
 }
 
@@ -263,7 +263,7 @@ def test_answers_of_the_hub_get_one_sentence(error, message, texts, tmp_path, mo
 
 
 def test_joint_pairs_need_a_pretrained_model(two_texts, tmp_path):
-    with pytest.raises(InputError, match="needs a pretrained model"):
+    with pytest.raises(InputError, match="requires a pretrained model"):
         mtsa.train(task="pair", train=two_texts, pair_column="pair", out=tmp_path, settings={"model.pair_encoding": "joint"})
 
 

@@ -64,9 +64,9 @@ def test_a_recipe_survives_being_written():
 
 
 WRONG = {
-    "unknown section": ({"trainning": {}}, [], 'section or key "trainning" is unknown; did you mean "training"'),
-    "unknown key": ({"training": {"bach_size": 3}}, [], 'key "training.bach_size" is unknown; did you mean "batch_size"'),
-    "wrong type": ({"training": {"batch_size": "many"}}, [], "training.batch_size is 'many'; it must be a whole number"),
+    "unknown section": ({"trainning": {}}, [], 'unknown section or key "trainning"; did you mean "training"'),
+    "unknown key": ({"training": {"bach_size": 3}}, [], 'unknown key "training.bach_size"; did you mean "batch_size"'),
+    "wrong type": ({"training": {"batch_size": "many"}}, [], "training.batch_size is 'many'; it must be an integer"),
     "bool for number": ({"training": {"batch_size": True}}, [], "training.batch_size is True"),
     "float for int": ({"training": {"batch_size": 2.5}}, [], "training.batch_size is 2.5"),
     "not a section": ({"training": 3}, [], r"training must be a section \[training\]"),
@@ -92,10 +92,10 @@ WRONG = {
         "model.predicate_dim is not used by task tagging",
     ),
     "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"task srl does not support a \[pretrained\] model"),
-    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests must be further test files"),
+    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests must contain additional test files"),
     "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "with different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
-    "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a text"),
+    "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a string"),
     "halving": (
         {"training": {"schedule": "linear", "lr_milestones": [3]}},
         [],
@@ -104,10 +104,10 @@ WRONG = {
     "halving at 0": ({"training": {"lr_milestones": [0]}}, [], r"training.lr_milestones is \[0\]; it must be above 0"),
     "epsilon": ({"training": {"epsilon": 0.0}}, [], "training.epsilon is 0.0"),
     "range": ({"model": {"dropout": 1.0}}, [], "model.dropout is 1.0; it must be at least 0 and below 1"),
-    "encoder name": ({"encoder": {"name": "mtas"}}, [], 'encoder "mtas" is unknown; did you mean "mtsa"'),
+    "encoder name": ({"encoder": {"name": "mtas"}}, [], 'unknown encoder "mtas"; did you mean "mtsa"'),
     "encoder option": ({"encoder": {"name": "bilstm", "heads": 2}}, [], 'encoder "bilstm" has no option "heads"'),
     "encoder type": ({"encoder": {"name": "bilstm", "width": "wide"}}, [], "encoder.width is 'wide'"),
-    "no encoder": ({"encoder": {"width": 3}}, [], "needs a name"),
+    "no encoder": ({"encoder": {"width": 3}}, [], "requires a name"),
     "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "the constant schedule has no warm-up"),
     "unread member": ({"vectors": {"member": "a"}}, [], "vectors.member is set, but vectors.file is not"),
     "setting form": ({}, ["batch=3"], "section.key=value"),
@@ -266,7 +266,7 @@ def test_old_keys_give_the_same_recipe_with_one_warning(tmp_path):
     (message,) = deprecated(caught)
     assert "old.toml: data.dev_share is now data.dev_fraction" in message
     assert "and 8 more keys of version 0.2" in message
-    assert message.endswith("until version 0.4")
+    assert message.endswith("in version 0.4")
     assert old == load_recipe(str(tmp_path / "new.toml"))
 
 
@@ -280,7 +280,7 @@ def test_every_old_key_has_a_new_name_and_is_refused_beside_it(section, old, new
     with pytest.warns(DeprecationWarning, match=rf"{section}\.{old} is now {section}\.{new}"):
         found = make_recipe({section: {old: value}}, [])
     assert found == make_recipe({section: {new: value}}, [])
-    with pytest.raises(InputError, match=rf"{section}\.{old} is the old name of {section}\.{new}; remove one of them"):
+    with pytest.raises(InputError, match=rf"{section}\.{old} is the deprecated name of {section}\.{new}; remove one of them"):
         make_recipe({section: {old: value, new: value}}, [])
 
 
@@ -297,11 +297,11 @@ def test_old_keys_that_are_set_go_over_a_recipe_with_one_warning(tmp_path):
         assert found == build_recipe(recipe, data=data, settings=["training.batch_size=9", "tokens.max_length=77"])
         assert (found.training.batch_size, found.tokens.max_length) == (9, 77)
     (tmp_path / "old.toml").write_text(OLD)
-    with pytest.warns(DeprecationWarning, match="until version"):
+    with pytest.warns(DeprecationWarning, match="in version 0.4"):
         assert load_recipe(str(tmp_path / "old.toml"), ["training.batch_size=9"]).training.batch_size == 9
     with pytest.warns(DeprecationWarning, match=r"data\.dev_share is now data\.dev_fraction"):
         assert build_recipe("questions.cpu", data={"dev_share": 0.3}).data.dev_fraction == 0.3
-    with pytest.raises(InputError, match=r"training\.batch is the old name of training\.batch_size"):
+    with pytest.raises(InputError, match=r"training\.batch is the deprecated name of training\.batch_size"):
         build_recipe("trec.cpu", settings=["training.batch=9", "training.batch_size=8"])
 
 

@@ -102,7 +102,7 @@ def test_changed_data_is_noticed(whole, tmp_path):
     finally:
         data.write_text(kept)
     assert done.returncode == 2
-    assert "on other data" in done.stderr
+    assert "with other data" in done.stderr
     assert recipe.read_text() == text
 
 
@@ -146,9 +146,7 @@ def test_the_best_checkpoint_is_looked_at_too(whole, tmp_path):
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "best_step": 3}))  # one that is gone
     (last / "files.json").write_text(json.dumps({**listed, path.name: fingerprint(path)}))
-    with pytest.raises(
-        InputError, match=r"checkpoint-3, the checkpoint of the best step, is damaged; delete .*run and train again"
-    ):
+    with pytest.raises(InputError, match=r"checkpoint-3 .*best step.* is damaged; delete .*run and train again"):
         run_recipe(load_recipe(str(recipe)), folder)
 
 
@@ -189,5 +187,5 @@ def test_a_list_that_names_nothing_is_no_list(tmp_path):
     with pytest.raises(InputError, match="is damaged"):
         checkpoints.verify(tmp_path)
     (tmp_path / "files.json").unlink()
-    with pytest.raises(InputError, match="or of an earlier version"):
+    with pytest.raises(InputError, match="by an earlier version"):
         checkpoints.verify(tmp_path)

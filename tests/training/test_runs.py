@@ -96,7 +96,7 @@ def test_vectors_are_tuned_and_unseen_words_keep_theirs(labelled_csv, tmp_path):
     assert not model.words.frozen.requires_grad
     first, second = mtsa.load(tmp_path / "run").predict(["a violet here", "a unheardof here"])
     assert first.probabilities != second.probabilities
-    assert any("of 22 training words are in the file" in remark for remark in prepared.remarks)
+    assert any("of 22 training words have a vector" in remark for remark in prepared.remarks)
 
 
 def test_l2_is_on_weights_alone(labelled_csv):
@@ -152,7 +152,7 @@ def test_the_python_way_is_short(labelled_csv, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"), [("one text", "put brackets"), ([None], "None is a NoneType"), ([3.5], "3.5 is a float")]
+    ("texts", "message"), [("one text", r"predict\(\[text\]\)"), ([None], "None is a NoneType"), ([3.5], "3.5 is a float")]
 )
 def test_what_is_no_list_of_texts_is_refused(trained, texts, message):
     with pytest.raises(ValueError, match=message):
@@ -254,7 +254,7 @@ FAULTS = {
     "missing weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
     "changed config": (
         lambda folder: (folder / "config.json").write_text("{}"),
-        "config.json, which was changed after training",
+        "checksum mismatch in config.json",
     ),
     "cut weights": (
         lambda folder: (folder / "model.safetensors").write_bytes(b"abc"),
@@ -353,7 +353,7 @@ def test_tensorboard_is_refused_for_several_runs(tmp_path, labelled_csv, options
     words = ["train", "--train", str(labelled_csv), "--out", str(tmp_path / "run"), "--tensorboard", *options]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert "--tensorboard applies to single runs" in done.stderr
+    assert "--tensorboard supports single runs only" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -80,7 +80,7 @@ SEARCH = {"translator.num_beams": 2, "translator.length_penalty": 0.9}
 ELSEWHERE = {
     "training.compile": "changes no number (test_loop.py)",
     "training.distributed": "needs several processes (test_processes.py)",
-    "model.pair_encoding": "needs a pretrained model (test_pretrained.py)",
+    "model.pair_encoding": "requires a pretrained model (test_pretrained.py)",
 }
 
 

@@ -68,7 +68,7 @@ def test_two_runs_in_one_folder_are_refused(whole, tmp_path):
     slowly = [sys.executable, "-m", "tests.training.slow_training", *command(recipe, tmp_path / "run")[3:]]
     first = subprocess.Popen(slowly, stdout=subprocess.DEVNULL)
     begun(tmp_path / "run")
-    with pytest.raises(InputError, match="another process is training in it"):
+    with pytest.raises(InputError, match="another process is using this folder"):
         run_recipe(load_recipe(str(recipe)), tmp_path / "run")
     assert first.poll() is None, "the first run ended before the second one began"
     assert first.wait(timeout=120) == 0
@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_written(whole, tmp_path):
     done = subprocess.run(command(recipe, out), check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2, done.stderr
     assert str(out) in done.stderr
-    assert "name another folder with --out" in done.stderr
+    assert "choose another folder with --out" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

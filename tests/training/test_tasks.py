@@ -18,7 +18,7 @@ class Mine(Classification):
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match='there is already a task "classification"'):
+    with pytest.raises(ValueError, match='task "classification" is already registered'):
         register(Classification)
 
 

@@ -186,7 +186,7 @@ def test_the_card_has_the_temperature_and_the_calibration_error(folder, trained)
     for part in ("dev", "test"):
         shown = f"log loss {metrics[part]['log_loss']:.3f}, ECE {metrics[part]['ece']:.3f}"
         assert any(line.startswith(f"- {part}:") and shown in line for line in card.splitlines())
-    assert "fitted to the same examples" in " ".join(card.split())
+    assert "fitted on the same examples" in " ".join(card.split())
 
 
 def test_a_model_of_numbers_has_no_temperature(folder, tmp_path):

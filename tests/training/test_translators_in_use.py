@@ -121,5 +121,5 @@ def test_what_is_left_out_or_named_twice_is_told(tmp_path):
     recipe = small(tmp_path, **{"tokens.max_length": 3})
     (remark,) = [line for line in prepare(recipe, read_split(recipe)).remarks if line.startswith("train:")]
     assert remark.endswith("pairs with a side of more than 3 subwords skipped (tokens.max_length)")
-    with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is named as the text and as its translation"):
+    with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is used as source and as target"):
         mtsa.train(task="translation", train=[str(tmp_path / "train.en")] * 2, out=tmp_path / "run")

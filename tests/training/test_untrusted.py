@@ -78,19 +78,19 @@ def test_as_it_is(folder):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"hidden": 10**7}, "has the shape"),
+        ({"hidden": 10**7}, "has shape"),
         ({"hidden": 10**12}, "hidden = 1e\\+12, which is out of range"),
-        ({"hidden": -5}, "is not the configuration of a model|has the shape|cannot be read"),
-        ({"width": 10**8}, "has the shape"),
-        ({"encoder_options": {"head_dim": 10**6}}, "has the shape"),
+        ({"hidden": -5}, "is not a valid model configuration|has shape|cannot be read"),
+        ({"width": 10**8}, "has shape"),
+        ({"encoder_options": {"head_dim": 10**6}}, "has shape"),
         ({"encoder": "stacked_mtsa", "encoder_options": {"layers": 10**9}}, "layers = 1e\\+09"),
-        ({"encoder": "no such"}, "is not the configuration of a model|cannot be read"),
+        ({"encoder": "no such"}, "is not a valid model configuration|cannot be read"),
         ({"dropout": float("nan")}, "config.json"),
-        ({"softmax_temperature": 0.0}, "the temperature is 0.0; it must be above 0"),
-        ({"softmax_temperature": -2.0}, "it must be above 0"),
+        ({"softmax_temperature": 0.0}, "the temperature is 0.0; it must be positive"),
+        ({"softmax_temperature": -2.0}, "it must be positive"),
         ({"softmax_temperature": float("inf")}, "softmax_temperature = inf"),
-        ({"softmax_temperature": "warm"}, "config.json is not the configuration of a model"),
-        ({"auto_map": {"AutoModel": "evil.Model"}, "hidden": 9}, "has the shape"),
+        ({"softmax_temperature": "warm"}, "config.json is not a valid model configuration"),
+        ({"auto_map": {"AutoModel": "evil.Model"}, "hidden": 9}, "has shape"),
         ({"pretrained": {"model_type": "bert", "num_hidden_layers": 10**6}}, "layers = 1e\\+06"),
         ({"words": [10**11, 0]}, "words = 1e\\+11"),
     ],
@@ -102,7 +102,7 @@ def test_configurations_that_do_not_fit(folder, values, message):
 
 def test_weights_that_do_not_fit(folder):
     change_weights(folder, lambda weights: weights.update(extra=torch.zeros(3)))
-    refused(folder, "contains extra, which config.json does not have")
+    refused(folder, "model.safetensors contains extra")
 
 
 def test_weights_that_are_missing(folder):
@@ -118,7 +118,7 @@ def test_weights_that_are_missing(folder):
 
 def test_weights_of_another_type(folder):
     change_weights(folder, lambda weights: weights.update({name: value.long() for name, value in weights.items()}))
-    refused(folder, "is of type I64; weights are floating-point numbers")
+    refused(folder, "has dtype I64; weights must be floating-point numbers")
 
 
 class Bomb:

@@ -1,1 +1,1 @@
-"""Speed and memory of the layers beside what people would use instead, measured in one run."""
+"""Benchmarks: speed and memory of the attention layers compared with common alternatives, measured in one run."""

@@ -1,6 +1,6 @@
-"""What is measured: each contender is a sequence layer with a name, a builder, and its operations counted.
+"""The benchmarked layers: each contender is a sequence layer with a name, a builder and an operation count.
 
-Letters: N length, E width, H heads, D = E / H head width.
+Notation: N length, E width, H heads, D = E / H head width.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Contender:
 
 
 class PlainMultihead(nn.Module):
-    """`nn.MultiheadAttention` as most people call it for speed: self-attention, no weights asked for."""
+    """`nn.MultiheadAttention` in its fastest usual form: self-attention with need_weights=False."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class PlainMultihead(nn.Module):
 
 
 class SdpaMultihead(nn.Module):
-    """Multi-head attention written by hand around `scaled_dot_product_attention`."""
+    """Multi-head attention implemented with `scaled_dot_product_attention`."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class SdpaMultihead(nn.Module):
 
 
 class BiLstm(nn.Module):
-    """A bidirectional LSTM of the same output width."""
+    """A bidirectional LSTM with the same output width."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -199,11 +199,11 @@ BASELINE = "multihead"
 
 
 def contender(name: str) -> Contender:
-    """The contender of that name.
+    """Return a contender by name.
 
     Raises:
-        ValueError: an unknown name, answered with the nearest one.
+        ValueError: unknown name; the message suggests the closest one.
     """
     if name in CONTENDERS:
         return CONTENDERS[name]
-    raise ValueError(f'"{name}" is no contender of this benchmark; {nearest(name, CONTENDERS)}')
+    raise ValueError(f'unknown layer "{name}"; {nearest(name, CONTENDERS)}')

@@ -1,4 +1,4 @@
-"""`mtsa bench layer`: time and memory of each layer against length, as a record, a table and two pictures."""
+"""`mtsa bench layer`: time and memory of each layer against length, as a record, a table and two plots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIB = 1024.0**3
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured."""
+    """Settings of the benchmark."""
 
     lengths: tuple[int, ...] = (16, 64, 256, 1024, 4096, 8192)
     width: int = 600
@@ -61,16 +61,16 @@ def run(
     begun: dict[str, Any] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda record: None,
 ) -> dict[str, Any]:
-    """Measure everything, length by length, and return the record.
+    """Run the benchmark, length by length, and return the record.
 
     Args:
-        setting: what is measured.
-        tick: hears what was done after each repeat.
-        begun: a record of the same setting that ended early; its lengths are not measured again.
-        keep: gets the record as it stands after each length.
+        setting: the settings.
+        tick: called after each repeat with a description.
+        begun: the record of an interrupted run with the same settings; its lengths are not measured again.
+        keep: called with the current record after each length.
 
     Raises:
-        ValueError: an unknown contender.
+        ValueError: unknown contender.
     """
     names = [contender(name).name for name in setting.names]
     record = begun or {"setting": _plain(setting), **circumstances(), "rows": []}
@@ -92,7 +92,7 @@ def _groups(names: Sequence[str]) -> list[list[str]]:
 
 
 def same(record: dict[str, Any], setting: Setting) -> bool:
-    """Whether a record was begun with this setting, on this version and machine."""
+    """Return whether a record has these settings, this version and this machine."""
     return record.get("setting") == _plain(setting) and all(
         record.get(key) == value for key, value in circumstances().items() if key != "time"
     )
@@ -136,12 +136,12 @@ def _measure_at(
         rows.append(row)
         slowest = max(timing.step or 0.0, timing.inference)
         if slowest > setting.patience:
-            stopped[name] = f"a step took {slowest:.0f} s at length {length}, more than {setting.patience:.0f} s"
+            stopped[name] = f"a training step took {slowest:.0f} s at length {length}, more than {setting.patience:.0f} s"
     record["rows"] += rows
 
 
 def ticks(setting: Setting) -> int:
-    """An upper bound of how often `run` calls `tick`."""
+    """Return an upper bound of the number of calls of `tick`."""
     names = len({*setting.names, BASELINE})
     return len(setting.lengths) * names * (setting.repeats + 1 + int(setting.memory))
 
@@ -166,7 +166,7 @@ def _too_large(name: str, shape: tuple[int, int, int], setting: Setting) -> str 
 
 
 def table(record: dict[str, Any], quantity: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a table of `step`, `inference`, `operations` or `memory`: contenders down, lengths across."""
+    """Return the header and rows of the table of `step`, `inference`, `operations` or `memory`: contenders by lengths."""
     lengths = list(dict.fromkeys(row["length"] for row in record["rows"]))
     names = list(dict.fromkeys(row["name"] for row in record["rows"]))
     cells = {(row["name"], row["length"]): row for row in record["rows"]}
@@ -177,7 +177,7 @@ def table(record: dict[str, Any], quantity: str) -> tuple[list[str], list[list[s
 
 
 def aligned(header: list[str], rows: list[list[str]]) -> str:
-    """A table as text: nothing is cut, however narrow the terminal."""
+    """Return a table as text; it is not truncated to the width of the terminal."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -200,5 +200,5 @@ def _cell(row: dict[str, Any] | None, base: dict[str, Any], quantity: str) -> st
 
 
 def stops(record: dict[str, Any]) -> Sequence[str]:
-    """Where forms stopped, and why, each once."""
+    """Return which layers were skipped, and why."""
     return list(dict.fromkeys(f"{row['name']}: {row['stopped']}" for row in record["rows"] if "stopped" in row))

@@ -1,6 +1,6 @@
-"""Peak memory of one layer, in a process of its own so that nothing else has touched the memory before.
+"""Peak memory of one layer, measured in a separate process.
 
-`python -m mtsa.bench.memory NAME BATCH LENGTH WIDTH HEADS` prints, as JSON, the peaks in bytes above what was there before.
+`python -m mtsa.bench.memory NAME BATCH LENGTH WIDTH HEADS` prints the peaks in bytes above the initial memory as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .contenders import contender
 
 
 def peak_extra(name: str, shape: tuple[int, int, int], heads: int, *, timeout: float) -> dict[str, int]:
-    """Peak extra bytes, `inference_bytes` and `step_bytes`; nothing if it did not end in time or in memory."""
+    """Return the additional peak memory, `inference_bytes` and `step_bytes`; empty if time or memory ran out."""
     batch, length, width = shape
     command = [sys.executable, "-m", "mtsa.bench.memory", name, *map(str, (batch, length, width, heads))]
     try:
@@ -39,12 +39,12 @@ def _status(field: str) -> int | None:
 
 
 def resident() -> int:
-    """Bytes that this process holds now."""
+    """Return the resident memory of this process in bytes."""
     return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def peak_bytes(before: int, work: Callable[[], object]) -> int:
-    """The peak over two calls, less what was there before."""
+    """Return the peak memory over two calls, minus the initial memory."""
     if _status("VmHWM") is not None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     for _ in range(2):
@@ -54,7 +54,7 @@ def peak_bytes(before: int, work: Callable[[], object]) -> int:
 
 
 def probe(name: str, batch: int, length: int, width: int, heads: int) -> dict[str, int]:
-    """The peaks of an inference pass and then of a training step, in this process."""
+    """Return the peak memory of an inference pass and of a training step, in this process."""
     entry = contender(name)
     layer = entry.build(width, heads)
     warm = layer(torch.randn(1, 8, width, requires_grad=True))  # libraries loaded, threads started

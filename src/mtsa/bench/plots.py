@@ -1,4 +1,4 @@
-"""The two pictures of the paper's Figure 1: memory and time against length."""
+"""The two plots of the paper's Figure 1: memory and time against length."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 _QUANTITIES = {
-    "memory": ("step_bytes", 1024.0**2, "peak extra memory of a training step (MiB)"),
+    "memory": ("step_bytes", 1024.0**2, "peak additional memory of a training step (MiB)"),
     "time": ("step_seconds", 1e-3, "training step (ms)"),
 }
 
 
 def draw(record: dict[str, Any], folder: Path) -> list[Path]:
-    """Write time.png, and memory.png where memory was measured; a line ends in a cross where a form was stopped."""
+    """Write time.png, and memory.png if memory was measured; a cross marks where a layer was skipped."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -44,9 +44,9 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
         axes.set_xticks(lengths_shown, [str(length) for length in lengths_shown])
         axes.set_xlabel("sequence length")
         axes.set_ylabel(label)
-        batch = "batch 64" if setting["batch"] == 64 else "4,096 tokens a batch, at most 128 sentences"
+        batch = "batch 64" if setting["batch"] == 64 else "4,096 tokens per batch, at most 128 sentences"
         shape = f"width {setting['width']}, {setting['heads']} heads, {batch}"
-        axes.set_title(f"{shape}; a cross: stopped (memory or time budget)", fontsize=9)
+        axes.set_title(f"{shape}; cross: memory or time budget exceeded", fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         path = folder / f"{name}.png"

@@ -1,4 +1,4 @@
-"""`mtsa bench layer`: the layer at sentence length as people use it, beside `nn.MultiheadAttention` in the same run.
+"""`mtsa bench layer`: the layer at sentence length, compared with `nn.MultiheadAttention` in the same run.
 
 Half of the sequences are padded. A training step has dropout on the input of every dense layer; the peer has it on its input
 and on its output. Repeats of all layers are interleaved, and the best of each is kept.
@@ -25,7 +25,7 @@ NAMES = (PEER, "plain", "paper", "released")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured."""
+    """Settings of the benchmark."""
 
     sizes: tuple[tuple[int, int], ...] = ((300, 2), (600, 8), (384, 12))  # width, heads
     shapes: tuple[tuple[int, int], ...] = ((1, 16), (64, 16), (64, 25), (64, 64))  # batch, length
@@ -49,7 +49,7 @@ class Multihead(nn.Module):
 
 
 class Plain(nn.Module):
-    """Algorithm 1 in a few lines of PyTorch, without numeric safety: what one would write without this package."""
+    """Algorithm 1 in a few lines of PyTorch, without numerical safeguards."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def _build(name: str, width: int, heads: int, dropout: float) -> nn.Module:
 
 
 def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> dict[str, Any]:
-    """Measure everything; the record."""
+    """Run the benchmark and return the record."""
     rows: list[dict[str, Any]] = []
     for width, heads in setting.sizes:
         for batch, length in setting.shapes:
@@ -97,7 +97,7 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
 
 
 def ticks(setting: Setting) -> int:
-    """How often `run` calls `tick`."""
+    """Return the number of calls of `tick`."""
     modes = sum((1 + (shape in setting.compiled)) * (1 if shape[0] == 1 else 2) for shape in setting.shapes)
     return len(setting.sizes) * modes
 
@@ -148,7 +148,7 @@ def _step(layer: Any, x: Tensor, mask: Tensor, grad: Tensor) -> Callable[[], Non
 
 
 def table(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: ratios to the peer, and its time."""
+    """Return the header and rows: time relative to the peer, and the time of the peer."""
     header = ["width/heads", "batch x length", "mode", PEER, *NAMES[1:]]
     cells: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in record["rows"]:

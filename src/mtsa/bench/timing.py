@@ -1,6 +1,6 @@
-"""Times of several layers at one length: repeats interleaved in one process, the best of each kept.
+"""Timing of several layers at one length: repeats are interleaved in one process, and the best of each is kept.
 
-A machine that slows down for a while slows all of them, and the best of k is what is left when it does not.
+Temporary slowdowns of the machine affect all layers alike, and the best of k excludes them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def measure(
 ) -> dict[str, Timing]:
     """Time each layer on the same random input [B, N, E].
 
-    Every round takes each layer once; a layer leaves the rounds when it has had `seconds` and two repeats.
+    Every round runs each layer once; a layer is dropped from the rounds after `seconds` and at least two repeats.
 
     Args:
-        layers: what to time, by name.
-        shape: of the input.
-        trained: names whose training step is timed too.
-        repeats: rounds after the first, which is for warming up.
-        seconds: a layer's share.
-        seed: of the input.
+        layers: the layers by name.
+        shape: shape of the input.
+        trained: names of the layers whose training step is also timed.
+        repeats: rounds after the first, which is a warm-up.
+        seconds: time budget of each layer.
+        seed: random seed of the input.
         tick: called after each repeat of each layer.
     """
     generator = torch.Generator().manual_seed(seed)

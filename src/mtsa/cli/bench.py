@@ -1,4 +1,4 @@
-"""`mtsa bench`: speed and memory."""
+"""`mtsa bench`: benchmarks of speed and memory."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from .console import fail, step_counter
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench
 
-bench = typer.Typer(no_args_is_help=True, help="Speed and memory.")
+bench = typer.Typer(no_args_is_help=True, help="Benchmark speed and memory.")
 
 
 @bench.command("layer")
 def bench_layer(
-    out: Annotated[Path, typer.Option(help="Folder for the record (JSON) and the pictures.")] = Path("bench-out"),
+    out: Annotated[Path, typer.Option(help="Output folder for the record (JSON) and the plots.")] = Path("bench-out"),
     preset: Annotated[
         str | None,
-        typer.Option(help="sentences (as in use, at sentence length; default), layer (against length), paper (Figure 1)."),
+        typer.Option(
+            help="sentences (sentence lengths; default), layer (time and memory against length) or paper (Figure 1)."
+        ),
     ] = None,
-    lengths: Annotated[str | None, typer.Option(help='Lengths, such as "16,64,256"; the preset\'s when left out.')] = None,
+    lengths: Annotated[str | None, typer.Option(help='Comma-separated lengths, e.g. "16,64,256"; default: preset.')] = None,
     layers: Annotated[
-        str | None, typer.Option(help='Layers, such as "paper,released,cnn,paper/factored"; all when left out.')
+        str | None, typer.Option(help='Comma-separated layers, e.g. "paper,released,cnn,paper/factored"; default: all.')
     ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Measured repeats of each layer; the best counts.")] = None,
-    compiled: Annotated[bool, typer.Option(help="sentences: measure torch.compile at 64 x 25 too (minutes).")] = False,
-    memory: Annotated[bool, typer.Option(help="layer, paper: measure memory too, each in a process of its own.")] = True,
-    memory_budget: Annotated[float, typer.Option(min=0.01, help="GiB above which a form is stopped.")] = 2.0,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Timed repeats of each layer; the fastest is reported.")] = None,
+    compiled: Annotated[bool, typer.Option(help="sentences: also measure torch.compile at 64 x 25 (minutes).")] = False,
+    memory: Annotated[bool, typer.Option(help="layer, paper: also measure memory, in separate processes.")] = True,
+    memory_budget: Annotated[float, typer.Option(min=0.01, help="Skip a layer above this many GiB.")] = 2.0,
 ) -> None:
-    """Time and memory of each layer beside nn.MultiheadAttention in the same run."""
+    """Measure time and memory of each layer, relative to nn.MultiheadAttention in the same run."""
     from mtsa.bench import layer, plots, sentences
     from mtsa.files import write_json
 
@@ -45,7 +47,7 @@ def bench_layer(
         chosen = sentences.Setting(compiled=((64, 25),) if compiled else (), repeats=repeats or sentences.Setting.repeats)
         with step_counter(sentences.ticks(chosen)) as tick:
             found = recorded(out / "bench-sentences.json", lambda: sentences.run(chosen, tick))
-        typer.echo("ratio of time to nn.MultiheadAttention; plain: Algorithm 1 in PyTorch without numeric safety\n")
+        typer.echo("time relative to nn.MultiheadAttention; plain: Algorithm 1 in PyTorch without numerical safeguards\n")
         typer.echo(layer.aligned(*sentences.table(found)))
         return
     if preset not in layer.PRESETS:
@@ -67,24 +69,24 @@ def bench_layer(
     except ValueError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+        fail(f"--out {out}: {error.strerror}; choose a writable folder")
     titles = {
-        "step": "training step, ratio to multihead (length x batch)",
-        "operations": "counted operations of the forward pass, ratio to multihead",
-        "inference": "inference, ratio to multihead",
-        "memory": "peak extra memory of a training step, ratio to multihead",
+        "step": "training step, relative to multihead (length x batch)",
+        "operations": "operations of the forward pass, relative to multihead",
+        "inference": "inference, relative to multihead",
+        "memory": "peak additional memory of a training step, relative to multihead",
     }
     for quantity, title in titles.items():
         if quantity != "memory" or memory:
             typer.echo(f"{title}\n{layer.aligned(*layer.table(record, quantity))}\n")
     for stop in layer.stops(record):
-        typer.echo(f"stopped: {stop}")
+        typer.echo(f"skipped: {stop}")
     pictures = plots.draw(record, out)
     typer.echo(f"written: {path}, {', '.join(map(str, pictures))}")
 
 
 def recorded(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Measure, and write the record."""
+    """Run a measurement and write its record."""
     from mtsa.files import write_json
 
     try:
@@ -94,12 +96,12 @@ def recorded(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any
     except ValueError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"--out {path.parent}: {error.strerror}; name a folder that can be written")
+        fail(f"--out {path.parent}: {error.strerror}; choose a writable folder")
     return record
 
 
 def _unfinished(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | None:
-    """What an earlier run of the same setting left, if it ended early."""
+    """The record of an interrupted run with the same settings, if there is one."""
     from mtsa.bench import layer
 
     try:
@@ -108,7 +110,7 @@ def _unfinished(path: Path, setting: layer_bench.Setting) -> dict[str, Any] | No
         return None
     if not layer.same(record, setting):
         return None
-    typer.echo(f"going on with {path}: {len({row['length'] for row in record['rows']})} lengths are measured already")
+    typer.echo(f"resuming {path}: {len({row['length'] for row in record['rows']})} lengths are already measured")
     return record
 
 
@@ -118,5 +120,5 @@ def parse_lengths(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not part.isdigit() or int(part) < 1:
-            raise InputError(f'lengths "{text}": "{part}" is no length; write whole numbers, such as "16,64,256"')
+            raise InputError(f'lengths "{text}": "{part}" is not a length; use positive integers, such as "16,64,256"')
     return tuple(int(part) for part in parts)

@@ -12,7 +12,7 @@ from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextC
 
 
 def compare(
-    train: Annotated[str | None, typer.Option(help='File with examples, or "corpus:questions", "corpus:entailment".')] = None,
+    train: Annotated[str | None, typer.Option(help='Labelled file, or "corpus:questions", "corpus:entailment".')] = None,
     task: Annotated[str | None, typer.Option(help="classification (default) or pair.")] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
@@ -22,25 +22,25 @@ def compare(
     delimiter: Delimiter = None,
     models: Annotated[
         str,
-        typer.Option(help="Models, separated by commas: tfidf, fasttext, minilm-lr, mtsa, minilm-finetuned; all by default."),
+        typer.Option(help="Comma-separated models: tfidf, fasttext, minilm-lr, mtsa, minilm-finetuned; default: all."),
     ] = "",
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    metric: Annotated[str, typer.Option(help="accuracy or macro_f1: decides the order and the recommendation.")] = "accuracy",
-    vectors: Annotated[str | None, typer.Option(help="Word vectors for mtsa: GloVe text, .gz or .zip.")] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    metric: Annotated[str, typer.Option(help="Metric that ranks the models: accuracy or macro_f1.")] = "accuracy",
+    vectors: Annotated[str | None, typer.Option(help="Word vectors for mtsa, in GloVe format: text, .gz or .zip.")] = None,
     pretrained: Annotated[
-        str, typer.Option(help='Pretrained model in the place of "minilm": a folder, or a name on the hub.')
+        str, typer.Option(help='Pretrained model to use instead of "minilm": a folder, or a name on the Hugging Face hub.')
     ] = "minilm",
-    seed: Annotated[int, typer.Option(help="Seed of the folds and of everything random.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the record.")] = Path("compare-out"),
+    seed: Annotated[int, typer.Option(help="Random seed of the folds and the models.")] = 0,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("compare-out"),
 ) -> None:
-    """Compare models on your data by cross-validation, simple baselines included, and recommend one.
+    """Compare models and simple baselines on your data by cross-validation, and recommend one.
 
-    Stop it at any time and rerun the command to resume.
+    Rerun the command to resume an interrupted comparison.
     """
     from mtsa.model_selection.comparison_run import RECORD, compare_models
 
     if train is None:
-        fail("name a file with --train, such as --train reviews.csv")
+        fail("no training data; specify a file with --train, such as --train reviews.csv")
     data = {"train": train}
     data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
     data |= given(format=format, encoding=encoding, delimiter=delimiter)

@@ -22,7 +22,7 @@ def fail(sentence: object) -> NoReturn:
 
 def exit_stopped() -> NoReturn:
     """Print how to resume after a signal and exit with code 130."""
-    typer.echo("Stopped. Rerun the command to resume", err=True)
+    typer.echo("Interrupted. Rerun the command to resume", err=True)
     raise typer.Exit(130)
 
 

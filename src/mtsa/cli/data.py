@@ -1,4 +1,4 @@
-"""`mtsa data`: check, shard and convert files, download official ones."""
+"""`mtsa data`: check, shard, convert and download data files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ data = typer.Typer(no_args_is_help=True, help="Check, shard, convert and downloa
 
 @data.command("check")
 def check(
-    files: Annotated[list[Path], typer.Argument(help="The file to check; for translation two files: A.en A.de.")],
+    files: Annotated[list[Path], typer.Argument(help="File to check; two files for translation: A.en A.de.")],
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -25,10 +25,10 @@ def check(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     task: Annotated[
-        str, typer.Option(help="As in mtsa train: classification, regression, pair, similarity, tagging, srl or translation.")
+        str, typer.Option(help="classification, regression, pair, similarity, tagging, srl or translation.")
     ] = "classification",
 ) -> None:
-    """Statistics, warnings and errors of a data file."""
+    """Validate a data file: print statistics, warnings and errors."""
     from mtsa.data.examples import Layout
     from mtsa.tasks.registry import get_task
 
@@ -46,9 +46,9 @@ def check(
 
 @data.command("shard")
 def shard(
-    files: Annotated[list[Path], typer.Argument(help="Training file; for translation two files: A.en A.de.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; name it as --train of mtsa train.")],
-    task: Annotated[str, typer.Option(help="Task, as in mtsa train.")] = "classification",
+    files: Annotated[list[Path], typer.Argument(help="Training file; two files for translation: A.en A.de.")],
+    out: Annotated[Path, typer.Option(help="Output folder, to be passed to mtsa train --train.")],
+    task: Annotated[str, typer.Option(help="Task; see mtsa train.")] = "classification",
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -56,9 +56,9 @@ def shard(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     megabytes: Annotated[
-        float, typer.Option(min=0.001, help="Text of a shard; training needs a few times as much memory.")
+        float, typer.Option(min=0.001, help="Size of a shard in MB of text; training needs a few times this memory.")
     ] = 16.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random distribution.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
     """Split a training file that is larger than memory into shards."""
     from mtsa.tasks.registry import get_task
@@ -84,12 +84,14 @@ def shard(
 @data.command("convert")
 def convert(
     source: Annotated[Path, typer.Argument(help="File with semantic roles.")],
-    out: Annotated[Path, typer.Argument(help="File to write.")],
+    out: Annotated[Path, typer.Argument(help="Output file.")],
     words: Annotated[
-        Path | None, typer.Option(help="Words of a props file; beside it, ending in .words, when left out.")
+        Path | None, typer.Option(help="File with the words of a props file; default: same name with the extension .words.")
     ] = None,
-    format: Annotated[str, typer.Option(help="Of the source: props, propbank or jsonl; by its ending if left out.")] = "auto",
-    to: Annotated[str, typer.Option(help="Of the file to write; by its ending when left out.")] = "auto",
+    format: Annotated[
+        str, typer.Option(help="Format of the input: props, propbank or jsonl; auto: from its extension.")
+    ] = "auto",
+    to: Annotated[str, typer.Option(help="Format of the output; auto: from its extension.")] = "auto",
 ) -> None:
     """Convert a file with semantic roles to another format."""
     from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_path
@@ -120,8 +122,8 @@ def _write(path: Path, text: str) -> None:
 
 @data.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="Data set; see `mtsa data list`.")],
-    into: Annotated[Path, typer.Option(help="Folder for the files and the lock file.")] = Path("data"),
+    name: Annotated[str, typer.Argument(help="Name of a data set or vector file; see `mtsa data list`.")],
+    into: Annotated[Path, typer.Option(help="Target folder.")] = Path("data"),
 ) -> None:
     """Download a data set or word vectors; rerun the command to resume an interrupted download."""
     from mtsa.data.catalogue import SOURCES
@@ -129,7 +131,7 @@ def get(
     from mtsa.messages import nearest
 
     if name not in SOURCES:
-        fail(f'"{name}" is not known; {nearest(name, SOURCES)}')
+        fail(f'unknown data set "{name}"; {nearest(name, SOURCES)}')
     with exit_on_error():
         for download in SOURCES[name].files:
             with progress_bar(download.name, None) as move:
@@ -141,7 +143,7 @@ def get(
 
 @data.command("list")
 def names() -> None:
-    """List the downloads of `mtsa data get`."""
+    """List the data sets and word vectors that `mtsa data get` downloads."""
     from mtsa.data.catalogue import SOURCES
 
     for source in SOURCES.values():

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def embed(
     run: RunDirectory,
     source: Annotated[str, typer.Argument(help='A file, or "-" for standard input (one text per line).')],
-    out: Annotated[Path, typer.Option(help="File to write: .npy or .safetensors.")],
+    out: Annotated[Path, typer.Option(help="Output file: .npy or .safetensors.")],
     text_column: TextColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
 ) -> None:
-    """A vector of each text, in the order of the input; memory does not grow with the file."""
+    """Compute a sentence vector for each text, in the order of the input, in constant memory."""
     from mtsa.inference.vector_files import vector_file
     from mtsa.progress import progress
     from mtsa.tasks.inputs import standard_lines
@@ -46,7 +46,7 @@ def embed(
             for vectors in predictor.embed_stream(texts):
                 write(vectors)
                 count += len(vectors)
-    typer.echo(f"{out}: {counted(count, 'vector')} of {predictor.width}", err=True)
+    typer.echo(f"{out}: {counted(count, 'vector')} of dimension {predictor.width}", err=True)
 
 
 def _open_embedder(run: Path) -> SentenceEmbedder:
@@ -54,5 +54,5 @@ def _open_embedder(run: Path) -> SentenceEmbedder:
 
     found = open_predictor(run).sentence_embedder()
     if found is None:
-        fail(f"{run}: mtsa embed applies to models of sentences and pairs only")
+        fail(f"{run}: mtsa embed supports models for texts and pairs of texts only")
     return found

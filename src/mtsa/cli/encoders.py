@@ -8,7 +8,7 @@ import typer
 
 
 def encoders() -> None:
-    """The context encoders, with their options and defaults."""
+    """List the context encoders with their options and defaults."""
     from mtsa.encoders import encoder_names, find_encoder
 
     for name in encoder_names():
@@ -17,4 +17,4 @@ def encoders() -> None:
         typer.echo(f"{name:22}{entry.summary}")
         if options:
             typer.echo(f"{'':22}{options}")
-    typer.echo("\nDefaults are the paper's sizes; mtsa train without a recipe takes half of the width.")
+    typer.echo("\nThe defaults are the sizes of the paper; mtsa train without a recipe uses half the width.")

@@ -27,8 +27,8 @@ from .options import (
 
 def evaluate(
     run: RunDirectory,
-    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for its test part.')],
-    target: Annotated[str | None, typer.Option(help="Translation: the file with the translations.")] = None,
+    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for the test part of an embedded corpus.')],
+    target: Annotated[str | None, typer.Option(help="Translation: file with the reference translations.")] = None,
     num_beams: NumBeams = None,
     beam: OldBeam = None,
     text_column: TextColumn = None,
@@ -37,16 +37,16 @@ def evaluate(
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Confusion matrix as a PNG, with a reliability diagram beside it (NAME.reliability.png); by default "
+            help="PNG file for the confusion matrix; the reliability diagram is NAME.reliability.png. Default: "
             "confusion.png and reliability.png in the run directory."
         ),
     ] = None,
 ) -> None:
-    """Metrics on a file with labels: accuracy or F1, calibration, a table of the classes or labels, a confusion matrix."""
+    """Evaluate a model on labelled data: metrics in total and per class, calibration and a confusion matrix."""
     from mtsa.inference.auto import open_predictor
     from mtsa.progress import progress
 

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    text: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
-    pair: Annotated[str | None, typer.Option(help="The second sentence of a pair.")] = None,
-    predicate: Annotated[int | None, typer.Option(min=1, help="Semantic roles: number of the predicate, from 1.")] = None,
-    layer: Annotated[int | None, typer.Option(min=1, help="Which attention layer is drawn; the last when left out.")] = None,
-    feature: Annotated[int | None, typer.Option(min=1, help="Show the weights of this feature; all when left out.")] = None,
-    heads: Annotated[int, typer.Option(min=1, help="How many heads are drawn at most.")] = 4,
-    top: Annotated[int, typer.Option(min=0, help="List the strongest words and pairs of words as text.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all weights as one JSON object, and draw nothing.")] = False,
-    features: Annotated[bool, typer.Option("--features", help="With --json: the weights of every feature.")] = False,
+    run: Annotated[Path, typer.Argument(help="Run directory of a trained model.")],
+    text: Annotated[str | None, typer.Argument(help="Input text.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Pairs: the second text.")] = None,
+    predicate: Annotated[int | None, typer.Option(min=1, help="Semantic roles: position of the predicate, from 1.")] = None,
+    layer: Annotated[int | None, typer.Option(min=1, help="Attention layer to draw, from 1; default: the last.")] = None,
+    feature: Annotated[int | None, typer.Option(min=1, help="Show the weights of one feature, from 1; default: all.")] = None,
+    heads: Annotated[int, typer.Option(min=1, help="Maximum number of heads to draw.")] = 4,
+    top: Annotated[int, typer.Option(min=0, help="List this many words and word pairs with the largest weights.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all weights as JSON instead of drawing.")] = False,
+    features: Annotated[bool, typer.Option("--features", help="With --json: include the weights of every feature.")] = False,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=20, help="Draw so many random sentences of --data, one below the other.")
+        int | None, typer.Option(min=1, max=20, help="Draw this many random sentences from --data in one figure.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="With --sample: the file, read as in training.")] = None,
+    data: Annotated[str | None, typer.Option(help="With --sample: data file.")] = None,
     format: Format = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --sample: which sentences are drawn.")] = 0,
-    out: Annotated[Path, typer.Option(help="The picture to write: .png or .svg; or a page: .html.")] = Path("attention.png"),
+    seed: Annotated[int, typer.Option(min=0, help="With --sample: random seed.")] = 0,
+    out: Annotated[Path, typer.Option(help="Output file: .png, .svg or .html (interactive).")] = Path("attention.png"),
 ) -> None:
-    """Attention maps of a sentence: heat maps of the heads, source2token weights, the pooling, and contributions of words."""
+    """Draw attention maps of a text: heat maps of the heads, source2token and pooling weights, word contributions."""
     from mtsa.inference.attention_page import write_page
     from mtsa.inference.attention_weights import maps_to_json as plain
     from mtsa.inference.auto import open_predictor
@@ -46,13 +46,13 @@ def explain(
     if features and not as_json:
         fail("--features needs --json")
     if (sample is None) != (data is None):
-        fail("--sample and --data go together: so many sentences of that file")
+        fail("--sample and --data must be used together")
     if (text is None) == (sample is None):
-        fail("give a sentence, or --sample with --data; not both")
+        fail("specify either a text, or --sample with --data")
     if sample is not None and (pair is not None or predicate is not None):
-        fail("--pair and --predicate belong to a sentence; with --sample leave them out")
+        fail("--pair and --predicate cannot be used with --sample; remove them")
     if format is not None and data is None:
-        fail("--format is that of --data; leave it out")
+        fail("--format applies to --data only; remove it")
     with exit_on_error():
         predictor = open_predictor(run)
         if text is None:
@@ -72,7 +72,7 @@ def explain(
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
             return
         if not out.parent.is_dir():
-            fail(f"{out}: there is no folder {out.parent}; name another file with --out")
+            fail(f"{out}: the folder {out.parent} does not exist; choose another file with --out")
         missing = ""
         try:
             if out.suffix.lower() == ".html":
@@ -80,14 +80,16 @@ def explain(
             else:
                 missing = draw_heat_maps(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
-            fail(f"{out}: {error.strerror}; name another file with --out")
+            fail(f"{out}: {error.strerror}; choose another file with --out")
     typer.echo(f"{_summary(found, text)}: {out}")
     if missing:
-        typer.echo(f"no installed font has {missing[:20]}; a browser may: --out {out.with_suffix('.html')}", err=True)
+        typer.echo(
+            f"no installed font contains {missing[:20]}; try the HTML output: --out {out.with_suffix('.html')}", err=True
+        )
     there = found[0].layers[which].heads if found[0].layers else []
     if out.suffix.lower() != ".html" and heads < len(there):
         numbers = ", ".join(str(head + 1) for head in shown_heads(there, heads))
-        typer.echo(f"drawn are heads {numbers} of {len(there)}; --heads {len(there)} draws all")
+        typer.echo(f"heads {numbers} of {len(there)} are drawn; use --heads {len(there)} to draw all")
     others = [place for place in found[0].predicates if place != found[0].predicate]
     if others:
         others_shown = ", ".join(f"{found[0].words[place]} (--predicate {place + 1})" for place in others)
@@ -99,7 +101,7 @@ def explain(
 
 
 def _contributions(one: AttentionMaps, top: int) -> Iterator[str]:
-    """What each word adds to the prediction; with `top`, the strongest words, also by their pooling weights."""
+    """Contribution of each word to the prediction; with `top`, the words with the largest contributions or pooling weights."""
     from mtsa.inference.attention_weights import strongest_words
 
     if one.contributions is not None:
@@ -109,7 +111,7 @@ def _contributions(one: AttentionMaps, top: int) -> Iterator[str]:
             values = one.contributions.tolist()
             yield "  ".join(f"{word} {value:+z.3f}" for word, value in zip(one.words, values, strict=True))
     elif top and not one.layers:
-        yield "pooling weights of the words, as the mean of all features:"
+        yield "pooling weights of the words, averaged over features:"
     if top and (one.contributions is not None or not one.layers):
         yield from (f"{value:+8.3f}  {word}" for value, word in strongest_words(one, top))
 
@@ -118,7 +120,7 @@ def _pairs(one: AttentionMaps, top: int, layer: int, feature: int | None) -> Ite
     from mtsa.inference.attention_weights import strongest_pairs
 
     if top and one.layers:
-        yield "strongest pairs, relative to uniform attention over the allowed words:"
+        yield "largest attention weights, relative to uniform attention over the allowed words:"
         for times, head, word, other in strongest_pairs(one, top, layer=layer, feature=feature):
             yield f"{times:6.2f} x  {head:24} {word} -> {other}"
 

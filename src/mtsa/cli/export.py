@@ -11,16 +11,14 @@ from .console import exit_on_error, fail
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")],
-    to: Annotated[str, typer.Option(help="onnx or torch.")] = "onnx",
-    check: Annotated[
-        str | None, typer.Option(help="Sentence models: file of texts to compare predictions and speed on.")
-    ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Number of texts to compare.")] = 1000,
-    int8: Annotated[bool, typer.Option("--int8", help="With onnx: write the linear layers in 8 bits too.")] = False,
+    run: Annotated[Path, typer.Argument(help="Run directory of a trained model.")],
+    out: Annotated[Path, typer.Option(help="Output folder; must not exist.")],
+    to: Annotated[str, typer.Option(help="Export format: onnx or torch (torch.export).")] = "onnx",
+    check: Annotated[str | None, typer.Option(help="Texts and pairs: data file to compare predictions and speed on.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="With --check: maximum number of texts.")] = 1000,
+    int8: Annotated[bool, typer.Option("--int8", help="ONNX: also write a model with int8-quantized linear layers.")] = False,
 ) -> None:
-    """Export a model as one graph, from token ids to probabilities, with its tokenizer, a script, and a report."""
+    """Export a model as a graph from token ids to probabilities, with its tokenizer, a script and a parity report."""
     from mtsa.files import write_json
     from mtsa.inference import export_parity
     from mtsa.inference.auto import open_predictor
@@ -29,15 +27,15 @@ def export(
     from mtsa.messages import nearest
 
     if to not in TARGETS:
-        fail(f'--to "{to}" is unknown; {nearest(to, TARGETS)}')
+        fail(f'unknown export format --to "{to}"; {nearest(to, TARGETS)}')
     if int8 and to != "onnx":
-        fail("--int8 needs --to onnx")
+        fail("--int8 requires --to onnx")
     if to == "onnx":
         try:
             import onnxruntime  # noqa: F401
             import onnxscript  # noqa: F401
         except ImportError:
-            fail("onnx needs packages that are not installed; install them with: pip install 'mtsa[export]'")
+            fail("ONNX export requires packages that are not installed; install them with: pip install 'mtsa[export]'")
     with exit_on_error():
         predictor = open_predictor(run)
         parts = predictor.export_spec()
@@ -69,6 +67,6 @@ def export(
         typer.echo(line)
     worst = max(report["opposed gaps"]["export"], *(row["apart"] for row in report["lengths"]))
     if not worst <= export_parity.TOLERANCE:
-        typer.echo(f"the export differs from the model by {worst:.1e}; do not use it", err=True)
+        typer.echo(f"the outputs of the export differ from the model by up to {worst:.1e}; do not use it", err=True)
         raise typer.Exit(1)
     typer.echo(f"written: {out} (python {out / 'run.py'} ...)")

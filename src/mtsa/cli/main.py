@@ -29,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure.",
+    help="Multi-mask tensorized self-attention: train, evaluate, explain, export and serve models.",
 )
 app.command(cls=PairedFiles)(train)
 for _command in (compare, evaluate, predict, embed, recipes, encoders, explain, export, pretrain, serve):
@@ -49,12 +49,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
     plugin: Annotated[
-        list[str] | None, typer.Option(help="Python module that registers tasks or encoders; repeatable.")
+        list[str] | None, typer.Option(help="Python module that registers tasks or encoders; can be repeated.")
     ] = None,
 ) -> None:
-    """Multi-mask tensorized self-attention: train, evaluate, predict, look inside, measure."""
+    """Multi-mask tensorized self-attention: train, evaluate, explain, export and serve models."""
     import sys
 
     start_logging()
@@ -88,7 +90,7 @@ class _Echo(logging.Handler):
 
 @app.command()
 def layer() -> None:
-    """Look at the attention layer: masks drawn, the fast path against the definition, a small speed table."""
+    """Show the attention layer: its masks, its numerical accuracy, and a short benchmark."""
     from mtsa import layer_demo
 
     layer_demo.run_layer_demo(typer.echo, step_counter)
@@ -96,9 +98,9 @@ def layer() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the runs and pictures.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("demo-out"),
 ) -> None:
-    """Train a model on an embedded corpus, compare it with two others, use it, and look inside."""
+    """Run a demo: train models on an embedded corpus, compare them with baselines, predict and explain."""
     from mtsa import demo as demonstration
 
     with exit_on_error():
@@ -120,8 +122,11 @@ def _add_moved_command(name: str, group: typer.Typer = app, prefix: str = "") ->
 
         sys.path.insert(0, "")
         if importlib.util.find_spec("reproduce") is None:
-            fail(f"mtsa {place} is now python -m reproduce {place}; run it in a clone of the repository")
-        typer.echo(f"warning: mtsa {place} is now python -m reproduce {place}; the old name works until version 0.4", err=True)
+            fail(f"mtsa {place} has moved to python -m reproduce {place}; run it in a clone of the repository")
+        typer.echo(
+            f"warning: mtsa {place} is deprecated and will be removed in version 0.4; use python -m reproduce {place}",
+            err=True,
+        )
         words = [_OLD_OPTIONS.get(word, word) for word in context.args]
         for at, word in enumerate(words):
             if word in ("--gpt", "--minilm") and at + 1 < len(words):
@@ -140,7 +145,7 @@ for _name in ("nli", "srl", "translation", "cost", "tagging", "serve"):
 
 @app.command()
 def backends() -> None:
-    """The capability table of the attention backends."""
+    """List the attention backends and what each supports."""
     import mtsa
 
     typer.echo(mtsa.backend_table())

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their checks."""
+"""Options shared by several commands, and their validation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer
 from .console import fail
 
 RunDirectory = Annotated[Path, typer.Argument(help="Run directory of a trained model.")]
-NumBeams = Annotated[int | None, typer.Option("--num-beams", min=1, help="Translation: beams of the search.")]
+NumBeams = Annotated[int | None, typer.Option("--num-beams", min=1, help="Translation: number of beams.")]
 OldBeam = Annotated[int | None, typer.Option("--beam", min=1, hidden=True)]
 
-TextColumn = Annotated[str | None, typer.Option(help="Column with the texts.")]
-PairColumn = Annotated[str | None, typer.Option(help="Column with the second texts, of pairs.")]
-LabelColumn = Annotated[str | None, typer.Option(help="Column with the labels, or the numbers to predict.")]
+TextColumn = Annotated[str | None, typer.Option(help="Name of the text column.")]
+PairColumn = Annotated[str | None, typer.Option(help="Pairs: name of the column with the second text.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Name of the column with the labels or target values.")]
 Format = Annotated[
     str | None,
-    typer.Option(help="csv, tsv, jsonl, label_text, trec, sst, nli or label_pair; by the file's ending when left out."),
+    typer.Option(help="csv, tsv, jsonl, label_text, trec, sst, nli or label_pair; default: from the file extension."),
 ]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; UTF-8 when left out.")]
-Delimiter = Annotated[str | None, typer.Option(help="What separates the columns of a csv file.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; default: UTF-8.")]
+Delimiter = Annotated[str | None, typer.Option(help="Column delimiter of a csv file.")]
 
 
 def beams(num_beams: int | None, beam: int | None) -> int | None:
@@ -30,8 +30,8 @@ def beams(num_beams: int | None, beam: int | None) -> int | None:
     if beam is None:
         return num_beams
     if num_beams is not None:
-        fail("--beam is the old name of --num-beams; give one of them")
-    typer.echo("warning: --beam is now --num-beams; the old name works until version 0.4", err=True)
+        fail("--beam is the deprecated name of --num-beams; use only --num-beams")
+    typer.echo("warning: --beam is deprecated and will be removed in version 0.4; use --num-beams", err=True)
     return beam
 
 
@@ -41,10 +41,10 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def check_options(options: dict[str, Any], supported: Collection[str], task: str) -> None:
-    """Refuse options that a model does not support.
+    """Check that a model supports the given options.
 
     Raises:
-        InputError: such an option.
+        InputError: an option is not supported.
     """
     from mtsa.errors import InputError
 
@@ -54,13 +54,13 @@ def check_options(options: dict[str, Any], supported: Collection[str], task: str
 
 
 def check_output(source: str, out: Path | None) -> None:
-    """Stop where the output would replace the input."""
+    """Exit with an error if the output would overwrite the input."""
     from mtsa.tasks.inputs import exists
 
     if out is None or source == "-" or not exists(source):
         return
     if _with_words(Path(source)) & _with_words(out):
-        fail(f"--out {out} would replace the input; name another file")
+        fail(f"--out {out} would overwrite the input; choose another file")
 
 
 def _with_words(path: Path) -> set[Path]:

@@ -1,4 +1,4 @@
-"""`--train A.en A.de`: two files after one option, for tasks with two files per part."""
+"""Options with two values, such as `--train A.en A.de`, for tasks with two files per part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PairedFiles(TyperCommand):
 
 
 def repeat_options(args: list[str]) -> list[str]:
-    """The arguments with each second file given by an option of its own."""
+    """Return the arguments with the option repeated before each second file."""
     if _files_per_part(args) < 2:
         return args
     out: list[str] = []

@@ -28,20 +28,21 @@ from .options import (
 
 def predict(
     run: RunDirectory,
-    source: Annotated[str, typer.Argument(help='A text, a file, or "-" for standard input (one text per line).')] = "-",
-    pair: Annotated[str | None, typer.Option(help="Pairs: the second text, where the first one is given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write: .jsonl or .csv; standard output by default.")] = None,
+    source: Annotated[str, typer.Argument(help='Text, file, or "-" for standard input (one text per line).')] = "-",
+    pair: Annotated[str | None, typer.Option(help="Pairs: the second text.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file: .jsonl or .csv; default: standard output.")] = None,
     submission: Annotated[
-        bool, typer.Option("--submission", help="Write pairID and gold_label, the format of the MultiNLI test sites.")
+        bool, typer.Option("--submission", help="Write a MultiNLI submission file (pairID, gold_label).")
     ] = False,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help='Columns of a table to copy to the predictions, separated by commas, such as "id"; repeatable.'),
+        typer.Option(help='Comma-separated input columns to copy to the output, e.g. "id"; can be repeated.'),
     ] = None,
     num_beams: NumBeams = None,
     beam: OldBeam = None,
     predicates: Annotated[
-        str | None, typer.Option(help='Semantic roles: "given" for those in the file, or words of the text.')
+        str | None,
+        typer.Option(help='Semantic roles: "given" to use those of the file, or words of the text; default: predicted.'),
     ] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
@@ -49,7 +50,7 @@ def predict(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
 ) -> None:
-    """Labels with probabilities, numbers, tags, semantic roles or translations, for a text, a file or standard input."""
+    """Predict labels with probabilities, numbers, tags, semantic roles or translations."""
     from mtsa.inference.auto import open_predictor
     from mtsa.progress import progress
 

@@ -1,4 +1,4 @@
-"""`mtsa pretrain`: a small GPT from text."""
+"""`mtsa pretrain`: pretrain a small GPT on text."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .console import exit_on_error, exit_stopped
 def pretrain(
     sources: Annotated[
         list[str],
-        typer.Argument(help="Text files, a text on each line; tables with a column `text`; FORMAT:FILE for others."),
+        typer.Argument(help="Text files with one text per line, tables with a column `text`, or FORMAT:FILE."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
+    out: Annotated[Path, typer.Option(help="Output folder.")],
     layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
-    width: Annotated[int, typer.Option(min=4, help="Width; a multiple of 4, the heads.")] = 256,
+    width: Annotated[int, typer.Option(min=4, help="Hidden size; a multiple of 4, the number of heads.")] = 256,
     tokens: Annotated[int, typer.Option(min=300, help="Vocabulary size.")] = 8000,
-    length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
-    batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 32,
+    length: Annotated[int, typer.Option(min=8, help="Sequence length in tokens.")] = 128,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per batch.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
-    learning_rate: Annotated[float, typer.Option(min=1e-9, help="Largest learning rate.")] = 1e-3,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    learning_rate: Annotated[float, typer.Option(min=1e-9, help="Peak learning rate.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     shared: Annotated[
-        bool, typer.Option(help="Under torchrun, a share of the weights in each process (FSDP), no copy.")
+        bool, typer.Option(help="With torchrun: shard the weights over the processes (FSDP) instead of DDP.")
     ] = False,
 ) -> None:
-    """Pretrain a small GPT on your text, for use as an encoder (recipe snli.gpt.cpu). Rerun the command to resume."""
+    """Pretrain a small GPT on text, for use as a pretrained model (recipe snli.gpt.cpu). Rerun the command to resume."""
     from mtsa.errors import InputError
     from mtsa.training.language_model import Setting
     from mtsa.training.language_model import pretrain as run

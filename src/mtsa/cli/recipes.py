@@ -9,8 +9,8 @@ import typer
 from .console import fail
 
 
-def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] = None) -> None:
-    """The recipes that come with the package, or the text of one."""
+def recipes(name: Annotated[str | None, typer.Argument(help="Name of a recipe to print.")] = None) -> None:
+    """List the built-in recipes, or print one."""
     from importlib import resources
 
     from mtsa.messages import nearest
@@ -23,4 +23,4 @@ def recipes(name: Annotated[str | None, typer.Argument(help="Print this one.")] 
     elif name in known:
         typer.echo(resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8").rstrip())
     else:
-        fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
+        fail(f'unknown recipe "{name}"; {nearest(name, known)}')

@@ -1,4 +1,4 @@
-"""`mtsa score`: metrics of prediction files of any system."""
+"""`mtsa score`: score prediction files of any system."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import typer
 
 from .console import exit_on_error
 
-score = typer.Typer(no_args_is_help=True, help="Metrics of prediction files of any system.")
+score = typer.Typer(no_args_is_help=True, help="Score prediction files of any system.")
 
 
 @score.callback()
 def main() -> None:
-    """Metrics of prediction files of any system."""
+    """Score prediction files of any system."""
 
 
 @score.command("srl")
 def srl(
-    gold: Annotated[Path, typer.Argument(help="Props file with the truth.")],
-    answers: Annotated[Path, typer.Argument(help="Props file with the answers.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    gold: Annotated[Path, typer.Argument(help="Props file with the gold annotation.")],
+    answers: Annotated[Path, typer.Argument(help="Props file with the predictions.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
 ) -> None:
-    """Precision, recall and F1 of semantic roles, by the rules of CoNLL-2005; complete frames; each label."""
+    """Score semantic roles by the rules of CoNLL-2005: precision, recall and F1, in total and per label."""
     from mtsa.data.props import read_props
     from mtsa.errors import line_error
     from mtsa.metrics.semantic_roles import score_roles
@@ -40,7 +40,7 @@ def srl(
                 )
         if len(truth) != len(found):
             raise line_error(
-                answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is a part missing?"
+                answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is the file incomplete?"
             )
         scores = score_roles(truth, found)
     if as_json:
@@ -48,6 +48,6 @@ def srl(
         return
     total = scores.total
     typer.echo(f"precision {total.precision:.4f}, recall {total.recall:.4f}, F1 {total.f1:.4f} ({total.there:,} arguments)")
-    typer.echo(f"complete {scores.complete:.4f} ({scores.frames:,} frames)\n\nlabel       precision  recall      F1   there")
+    typer.echo(f"complete {scores.complete:.4f} ({scores.frames:,} frames)\n\nlabel       precision  recall      F1  support")
     for label, counts in sorted(scores.labels.items()):
-        typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.there:6,}")
+        typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.there:7,}")

@@ -1,4 +1,4 @@
-"""`mtsa serve`: a page and an API for models."""
+"""`mtsa serve`: serve models with a web page and a JSON API."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from .console import exit_on_error, fail
 
 
 def serve(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs; two or more can be compared on the page.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address; the default is reached from this machine alone.")] = "127.0.0.1",
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run directories of trained models; several can be compared on the page.")
+    ],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 selects a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to bind to; the default is reachable from this machine only.")
+    ] = "127.0.0.1",
 ) -> None:
-    """Serve a web page to query and inspect models, and a JSON API."""
+    """Serve models with a web page (the explorer) and a JSON API."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        fail("the page needs packages that are not installed; install them with: pip install 'mtsa[serve]'")
+        fail("mtsa serve requires packages that are not installed; install them with: pip install 'mtsa[serve]'")
     from mtsa.serve.served_model import open_models
     from mtsa.serve.server import serve as start
 

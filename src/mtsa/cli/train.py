@@ -12,52 +12,54 @@ from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextC
 
 
 def train(
-    recipe: Annotated[str | None, typer.Argument(help="A recipe: a name (mtsa recipes) or a TOML file.")] = None,
+    recipe: Annotated[str | None, typer.Argument(help="Name of a recipe (see mtsa recipes) or a TOML file.")] = None,
     task: Annotated[
         str | None,
         typer.Option(help="classification, regression, pair, similarity, tagging, srl (semantic roles) or translation."),
     ] = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(help='Training file, or "corpus:questions", ":entailment", ":roles"; of translation two: A.en A.de.'),
+        typer.Option(
+            help='Training file, or "corpus:questions", ":entailment", ":roles"; two files for translation: A.en A.de.'
+        ),
     ] = None,
-    dev: Annotated[list[str] | None, typer.Option(help="Dev file; a tenth of the training data when left out.")] = None,
-    test: Annotated[list[str] | None, typer.Option(help="Test file, evaluated once at the end; repeatable.")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Dev file; default: 10 % of the training data.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Test file, evaluated once after training; can be repeated.")] = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    vectors: Annotated[str | None, typer.Option(help="Word vectors: GloVe text, .gz or .zip.")] = None,
+    vectors: Annotated[str | None, typer.Option(help="Word vectors in GloVe format: text, .gz or .zip.")] = None,
     pretrained: Annotated[
-        str | None, typer.Option(help='Pretrained model to start from: "minilm", a folder, or a name on the hub.')
+        str | None, typer.Option(help='Pretrained model to fine-tune: "minilm", a folder, or a name on the Hugging Face hub.')
     ] = None,
-    frozen: Annotated[bool, typer.Option("--frozen", help="Do not train the pretrained model; trains in seconds.")] = False,
-    encoder: Annotated[str | None, typer.Option(help="Context encoder (mtsa encoders).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the pretrained model; training takes seconds.")] = False,
+    encoder: Annotated[str | None, typer.Option(help="Context encoder; see mtsa encoders.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     class_weights: Annotated[
-        str | None, typer.Option(help="Classifiers: balanced weights the loss by the inverse frequency of the class; or none.")
+        str | None, typer.Option(help="Classification: none, or balanced to weight the loss by inverse class frequency.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Classifiers: dev metric that selects the best step, accuracy or macro_f1.")
+        str | None, typer.Option(help="Classification: dev metric that selects the best checkpoint, accuracy or macro_f1.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory to create.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, over the recipe; repeatable.")
+        list[str] | None, typer.Option("--set", help="Override a setting of the recipe: section.key=value; can be repeated.")
     ] = None,
-    folds: Annotated[int, typer.Option(min=0, help="Cross-validate with so many folds.")] = 0,
-    repeats: Annotated[int, typer.Option(min=1, help="Train with so many seeds.")] = 1,
-    tensorboard: Annotated[bool, typer.Option(help="Write files for TensorBoard into the run folder.")] = False,
+    folds: Annotated[int, typer.Option(min=0, help="Number of cross-validation folds; 0: a single run.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of runs with different seeds.")] = 1,
+    tensorboard: Annotated[bool, typer.Option(help="Write TensorBoard logs to the run directory.")] = False,
 ) -> None:
-    """Train a model with a recipe, or on your files. Rerun the command to resume an interrupted run."""
+    """Train a model on your data or from a recipe. Rerun the command to resume an interrupted run."""
     from mtsa.training.launch import launch, plan_run
 
     data = _part_files(train, dev, test, task or "classification")
     data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
     data |= given(format=format, encoding=encoding, delimiter=delimiter)
     if out is None:
-        fail("name the folder for the run with --out, such as --out runs/first")
+        fail("no output folder; specify the run directory with --out, such as --out runs/first")
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
     chosen = ["pretrained.frozen=true"] if frozen else []
@@ -81,7 +83,7 @@ def train(
 
 
 def _part_files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, task: str) -> dict[str, Any]:
-    """The files of each part, as a recipe names them."""
+    """Return the files of each part under the keys of a recipe."""
     from mtsa.tasks.registry import get_task, task_names
 
     found: dict[str, Any] = {}
@@ -90,7 +92,7 @@ def _part_files(train: list[str] | None, dev: list[str] | None, test: list[str] 
         files = files or []
         sources = files[::2] if two and len(files) > 1 else files
         if len(sources) > 1 and name != "test":
-            fail(f"--{name} names one file{', and one of its translations' if two else ''}; {len(files)} are given")
+            fail(f"--{name} takes {'two files' if two else 'one file'}, got {len(files)}")
         if sources:
             found[name] = sources[0]
             found |= {"tests": sources[1:]} if sources[1:] else {}

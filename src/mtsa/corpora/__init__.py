@@ -1,4 +1,4 @@
-"""Small corpora written for this project, so that every command runs at once. A recipe names one as `corpus:questions`."""
+"""Small embedded corpora, so that every command runs without a download. Use them as `corpus:questions`."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ NAMES = tuple(_LAYOUTS)
 
 
 def is_corpus(name: str) -> bool:
-    """Whether a recipe's file name means an embedded corpus."""
+    """Return whether a recipe's file name means an embedded corpus."""
     return name.startswith(_PREFIX)
 
 
 def corpus_files(name: str) -> dict[str, Path]:
-    """The files of `corpus:NAME`: train, dev and test.
+    """Return the files of `corpus:NAME`: train, dev and test.
 
     Raises:
-        ValueError: there is no such corpus.
+        ValueError: unknown corpus.
     """
     plain = name.removeprefix(_PREFIX)
     if plain not in NAMES:
-        raise ValueError(f'corpus "{plain}" is unknown; {nearest(plain, NAMES)}')
+        raise ValueError(f'unknown corpus "{plain}"; {nearest(plain, NAMES)}')
     folder = Path(str(resources.files("mtsa.corpora"))) / plain
     ending = _LAYOUTS[plain].format
     return {part: folder / f"{part}.{ending}" for part in ("train", "dev", "test")}
 
 
 def corpus_layout(name: str, task: str, corpora: tuple[str, ...]) -> Layout:
-    """How the files of a corpus are read.
+    """Return the layout of the files of a corpus.
 
     Args:
         name: `corpus:NAME`.
         task: name of the task.
-        corpora: those that the task can be trained on.
+        corpora: the corpora that the task supports.
 
     Raises:
         ValueError: the corpus is for another task.
     """
     plain = name.removeprefix(_PREFIX)
     if plain not in corpora:
-        raise ValueError(f"{name} is not for task {task}: use --task {_TASKS[plain]}")
+        raise ValueError(f"{name} cannot be used for task {task}; use --task {_TASKS[plain]}")
     return _LAYOUTS[plain]

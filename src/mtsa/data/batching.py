@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, which reduce padding. They follow from (seed, epoch) alone."""
+"""Batches of sentences of similar length, which reduce padding. They depend on (seed, epoch) only."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MIN_BATCH_SIZE = 8  # a smaller last batch is merged with the previous one, so t
 def shuffled_batches(
     lengths: Sequence[int], size: int, *, tokens: int = 0, least: int = 1, seed: int, epoch: int, pool: int = POOL
 ) -> list[list[int]]:
-    """The batches of one epoch: every example once, in batches of similar length, in random order.
+    """Return the batches of one epoch: every example once, in batches of similar length, in random order.
 
     Args:
         lengths: tokens of each example.
         size: examples per batch.
-        tokens: tokens per batch, padding included, instead of `size`; 0: use `size`. Each epoch has other batches, but as
-            many as the first one: where the limit would give more or fewer, small batches are merged or large ones split.
-        least: with `tokens`, minimum number of examples per batch, so that each process gets a share.
-        seed: seed of the order.
+        tokens: tokens per batch, padding included, instead of `size`; 0: use `size`. Batches differ between epochs, but their
+            number does not: small batches are merged or large ones split if necessary.
+        least: with `tokens`, minimum number of examples per batch, at least one for each process.
+        seed: random seed of the order.
         epoch: number of the epoch; each has a different order.
         pool: batches that are composed by length together; more means less padding and less shuffling.
     """
@@ -96,7 +96,7 @@ def _fill_batches(pool: list[int], lengths: Sequence[int], tokens: int, least: i
 
 
 def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:
-    """Batches of all examples, longest first, with at most `tokens` tokens (padding included) and `most` examples each."""
+    """Return batches of all examples, longest first, of at most `tokens` tokens (with padding) and `most` examples."""
     batches: list[list[int]] = []
     room = 0
     for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
@@ -108,7 +108,7 @@ def sorted_batches(lengths: Sequence[int], *, tokens: int, most: int) -> list[li
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids [B, N], padded with 0, and the attention mask [B, N]; N is at least 1."""
+    """Return token ids [B, N], padded with 0, and the attention mask [B, N]; N is at least 1."""
     longest = max(1, max((len(row) for row in rows), default=0))
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
     mask = torch.zeros(len(rows), longest, dtype=torch.long)
@@ -123,11 +123,11 @@ def make_batch(
     pairs: Sequence[Sequence[int]] | None = None,
     types: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """A batch of sentences, or of pairs, as the arguments of a model.
+    """Return a batch of sentences, or of pairs, as the arguments of a model.
 
     Args:
         rows: token ids of each sentence, or of both texts of a pair as one sequence.
-        pairs: token ids of the second texts, where they are sequences of their own.
+        pairs: token ids of the second texts, if they are separate sequences.
         types: token types of `rows`, where both texts are one sequence.
     """
     ids, mask = pad_rows(rows)
@@ -140,7 +140,7 @@ def make_batch(
 
 
 def pad_vectors(vectors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Vectors of the tokens of each sentence, [n, E] each, padded with 0 to [B, N, E] in float32; N is at least 1."""
+    """Return vectors of the tokens of each sentence, [n, E] each, padded with 0 to [B, N, E] in float32; N is at least 1."""
     longest = max(1, max((len(one) for one in vectors), default=0))
     width = vectors[0].shape[-1] if vectors else 0
     out = torch.zeros(len(vectors), longest, width)

@@ -11,12 +11,12 @@ BEGIN, INSIDE = "B-", "I-"
 
 
 def tag_names(labels: Iterable[str]) -> list[str]:
-    """O first, then B- and I- of each label."""
+    """Return the tags of some labels: O, then B- and I- of each label."""
     return [OUTSIDE, *(f"{mark}{label}" for label in labels for mark in (BEGIN, INSIDE))]
 
 
 def to_tags(spans: Iterable[Span], length: int) -> list[str]:
-    """A tag for each word; spans must not overlap."""
+    """Return a tag for each word; spans must not overlap."""
     tags = [OUTSIDE] * length
     for span in spans:
         assert all(tags[place] == OUTSIDE for place in range(span.start, span.end + 1)), span
@@ -26,7 +26,7 @@ def to_tags(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def to_spans(tags: Sequence[str]) -> list[Span]:
-    """The spans of a sequence of tags; an I-X that does not follow B-X or I-X begins a new span."""
+    """Return the spans of a sequence of tags; an I-X that does not follow B-X or I-X begins a new span."""
     spans: list[Span] = []
     for place, tag in enumerate(tags):
         label = tag[2:]
@@ -41,13 +41,13 @@ def to_spans(tags: Sequence[str]) -> list[Span]:
 
 
 def may_follow(before: str | None, after: str) -> bool:
-    """Whether a tag may follow another (None: the start of a sentence): I-X only follows B-X or I-X."""
+    """Return whether a tag may follow another (None: the start of a sentence): I-X only follows B-X or I-X."""
     if not after.startswith(INSIDE):
         return True
     return before is not None and before != OUTSIDE and before[2:] == after[2:]
 
 
 def is_bio(tags: Iterable[str]) -> bool:
-    """Whether all tags are O, B-X or I-X, in contrast to other tags such as parts of speech."""
+    """Return whether all tags are BIO tags (O, B-X or I-X), unlike part-of-speech tags."""
     names = set(tags) - {OUTSIDE}
     return bool(names) and all(tag[:2] in (BEGIN, INSIDE) and len(tag) > 2 for tag in names)

@@ -23,8 +23,8 @@ def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Sente
     report.sentences = len(pairs.items)
     sides = [(example.text, str(example.label), example.line) for example in pairs.items]
     counts = [(len(text.split()), len(translation.split()), line) for text, translation, line in sides]
-    report.summary.append(lengths_line([one for one, _, _ in counts], f"a line of {source.name}"))
-    report.summary.append(lengths_line([other for _, other, _ in counts], f"a line of {target.name}"))
+    report.summary.append(lengths_line([one for one, _, _ in counts], f"line of {source.name}"))
+    report.summary.append(lengths_line([other for _, other, _ in counts], f"line of {target.name}"))
     if pairs.empty:
         report.warnings.append(
             f"{len(pairs.empty):,} lines with an empty side, which training skips: line {first_few(pairs.empty)}"
@@ -35,7 +35,7 @@ def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Sente
     suspicious = [line for one, other, line in counts if max(one, other) >= max(_MIN_WORDS, _MAX_RATIO * min(one, other))]
     if suspicious:
         report.warnings.append(
-            f"{len(suspicious):,} lines with {_MAX_RATIO} times as many words as the other side; are they translations? "
+            f"{len(suspicious):,} lines with {_MAX_RATIO} times as many words as the other side; are these translations? "
             f"line {first_few(suspicious)}"
         )
     report.warn_duplicates([(f"{text}\0{translation}", line) for text, translation, line in sides])

@@ -37,12 +37,12 @@ def check_tagged(path: Path, layout: Layout) -> SentenceReport:
     report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
     stray = inconsistent_tags(sentences)
     if stray:
-        report.warnings.append(f"tags mark spans except {', '.join(stray[:5])}, so all are read as plain tags; fix these few")
+        report.warnings.append(f"tags mark spans except {', '.join(stray[:5])}, so all are read as plain tags; fix these")
     _warn_columns(report)
     if mark_spans(tags):
         spans = Counter(span.label for sentence in to_bio(sentences) for span in to_spans(sentence.tags))
         report.summary.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
-        _warn(report, "span that continues (I-) without a beginning; it is read as a new span", sentences, _orphan)
+        _warn(report, "I- tag without a preceding B- or I- tag; it is read as the start of a span", sentences, _orphan)
     else:
         report.summary.append(f"{len(tags)} tags: {_most(tags)}")
     if len(tags) < 2:
@@ -69,11 +69,11 @@ def check_roles(path: Path, layout: Layout) -> SentenceReport:
     report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
     report.summary.append(f"{len(frames):,} predicates, {roles.total():,} roles, {len(roles)} labels: {_most(roles)}")
     if not frames:
-        report.errors.append("no sentence has a predicate; there is nothing to learn")
+        report.errors.append("no sentence has a predicate; training needs at least one")
     without = sum(not sentence.frames for sentence in sentences)
     if without and frames:
         report.warnings.append(f"{without:,} sentences without a predicate; only the predicate finder is trained on them")
-    _warn(report, "continued role (C-) without a beginning; it counts as a separate role", sentences, _continued)
+    _warn(report, "continuation (C-) without a role to continue; it counts as a separate role", sentences, _continued)
     _warn(report, "reference (R-) to a role that does not occur", sentences, _referring)
     _warn(report, "predicate without (V*) at its word", sentences, _elsewhere)
     rare = sorted(label for label, count in roles.items() if count == 1)
@@ -117,11 +117,11 @@ def _warn(report: SentenceReport, what: str, sentences: list[S], count: Callable
     counts = [(sentence.line, count(sentence)) for sentence in sentences]
     lines = [line for line, number in counts if number]
     if lines:
-        report.warnings.append(f"{sum(number for _, number in counts):,} x {what}: sentence of line {first_few(lines)}")
+        report.warnings.append(f"{sum(number for _, number in counts):,} x {what}: sentence at line {first_few(lines)}")
 
 
 def _warn_columns(report: SentenceReport) -> None:
-    """Add a warning about lines with more or fewer columns than most."""
+    """Add a warning about lines with an unusual number of columns."""
     if report.format != "columns":
         return
     widths = [(number, len(fields)) for block in blocks(report.path) for number, fields in block if fields[0] != DOCSTART]

@@ -30,7 +30,7 @@ class TextReport:
     warnings: list[str] = field(default_factory=list)  # the file can be used
 
     def lines(self) -> list[str]:
-        """The report as text."""
+        """Return the report as text."""
         before = " before the first error" if self.errors and self.rows else ""
         out = [f"{self.path}: {self.layout.format}, {self.layout.encoding}, {self.rows:,} rows{before}"]
         if self.columns:
@@ -38,20 +38,22 @@ class TextReport:
         if self.words:
             ordered = sorted(self.words)
             longest = ordered[-1]
-            out.append(f"words in a text: median {statistics.median(ordered):g}, longest {longest:,}")
+            out.append(f"words per text: median {statistics.median(ordered):g}, longest {longest:,}")
         if self.labels:
             most = self.labels.most_common()
             shown = ", ".join(f"{label} {count:,}" for label, count in most[:12])
             noun = "class" if len(most) == 1 else "classes"
             out.append(f"{len(most)} {noun}: {shown}{', ...' if len(most) > 12 else ''}")
             if not self.errors:
-                out.append(f"accuracy of always predicting {most[0][0]}: {most[0][1] / self.labels.total():.1%}")
+                out.append(f"accuracy of the majority class ({most[0][0]}): {most[0][1] / self.labels.total():.1%}")
         if self.targets:
             mean, deviation = statistics.fmean(self.targets), statistics.pstdev(self.targets)
-            out.append(f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, deviation {deviation:.4g}")
+            out.append(
+                f"targets: {min(self.targets):g} to {max(self.targets):g}, mean {mean:.4g}, standard deviation {deviation:.4g}"
+            )
         out += [f"warning: {message}" for message in self.warnings]
         out += [f"error: {message}" for message in self.errors]
-        out.append("this file cannot be used until the errors are fixed" if self.errors else "no errors found")
+        out.append("fix the errors before using this file" if self.errors else "no errors found")
         return out
 
 
@@ -102,7 +104,7 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
     except InputError as error:
         report.errors.append(str(error))
     if undecided:
-        report.warnings.append(f"{undecided:,} rows without an agreed label (-), which are skipped in training")
+        report.warnings.append(f"{undecided:,} rows without a consensus label (-), which training skips")
     if identical:
         report.warnings.append(f"{_count(identical, 'pair')} of two identical texts: line {_some(identical)}")
     if reversed_pairs:
@@ -117,13 +119,13 @@ def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], c
     if duplicates:
         report.warnings.append(f"{_count(duplicates, 'duplicate')} with the same label: lines {_some(duplicates)}")
     if contradictions:
-        report.warnings.append(f"{_count(contradictions, 'duplicate')} with another label: lines {_some(contradictions)}")
+        report.warnings.append(f"{_count(contradictions, 'duplicate')} with a different label: lines {_some(contradictions)}")
     missing = sorted(label for label in report.labels if label.lower() in ("nan", "null", "none", "n/a", "na"))
     if missing:
-        report.warnings.append(f"labels that look like missing values: {_some(missing)}; delete such rows if they are")
+        report.warnings.append(f"labels that look like missing values: {_some(missing)}; delete these rows if so")
     rare = sorted(label for label, count in report.labels.items() if count < 2)
     if rare and len(report.labels) > 1:
-        report.warnings.append(f"classes with one example: {_some(rare)}")
+        report.warnings.append(f"classes with a single example: {_some(rare)}")
     if report.words and max(report.words) > 512:
         report.warnings.append(
             f"{sum(count > 512 for count in report.words):,} texts have more than 512 words and are truncated in training"
@@ -136,7 +138,7 @@ def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], c
             report.errors.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
         elif len(report.labels) > max(50, report.rows // 3):
             report.warnings.append(
-                f"{len(report.labels):,} different labels; is the label column the right one, or is this regression?"
+                f"{len(report.labels):,} different labels; is this the right label column, or a regression task?"
             )
 
 

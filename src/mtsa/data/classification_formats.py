@@ -15,7 +15,7 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{"
 
 
 def label_text(path: Path, encoding: str) -> Iterator[Example]:
-    """CR, MPQA, SUBJ: `label text` on each line."""
+    """Read CR, MPQA and SUBJ: `label text` on each line."""
     for number, line in lines(path, encoding):
         if line.strip(" "):
             label, _, text = line.partition(" ")
@@ -23,7 +23,7 @@ def label_text(path: Path, encoding: str) -> Iterator[Example]:
 
 
 def trec(path: Path, encoding: str, classes: int) -> Iterator[Example]:
-    """TREC questions: `COARSE:fine text` on each line; 6 coarse classes or 50 fine ones."""
+    """Read TREC questions: `COARSE:fine text` on each line; 6 coarse or 50 fine classes."""
     for number, line in lines(path, encoding):
         if not line.strip(" "):
             continue
@@ -37,7 +37,7 @@ def trec(path: Path, encoding: str, classes: int) -> Iterator[Example]:
 
 
 def sst(path: Path, encoding: str, classes: int, phrases: bool) -> Iterator[Example]:
-    """Stanford Sentiment Treebank: one bracketed tree on each line, labels 0 to 4.
+    """Read the Stanford Sentiment Treebank: one bracketed tree on each line, labels 0 to 4.
 
     With 2 classes, neutral phrases are skipped and the others are 0 (negative) or 1 (positive). With `phrases`, every node of
     a tree is an example.
@@ -54,7 +54,7 @@ def sst(path: Path, encoding: str, classes: int, phrases: bool) -> Iterator[Exam
 
 
 def oversample(examples: Sequence[Example], times: int) -> list[Example]:
-    """Oversample the phrases of trees like the authors: whole sentences and non-neutral phrases occur `times` times.
+    """Oversample phrases as in the authors' code: whole sentences and non-neutral phrases occur `times` times.
 
     Most phrases are single neutral words; oversampled, the classes are about as frequent as among whole sentences.
     """
@@ -70,7 +70,7 @@ def oversample(examples: Sequence[Example], times: int) -> list[Example]:
 
 def _nodes(path: Path, number: int, line: str) -> list[tuple[str, str]]:
     """(text, label) of every node of a tree, the root last."""
-    broken = line_error(path, number, 'not a tree; each line must contain one, such as "(3 (2 It) (4 (2 is) (3 good)))"')
+    broken = line_error(path, number, 'not a tree; expected one per line, such as "(3 (2 It) (4 (2 is) (3 good)))"')
     open_nodes: list[tuple[str, list[str]]] = []
     nodes: list[tuple[str, str]] = []
     for piece in line.replace("(", " ( ").replace(")", " ) ").split(" "):

@@ -43,12 +43,12 @@ def fetch(
     Args:
         download: the file.
         folder: target folder.
-        progress: called with the progress.
+        progress: callback for the progress.
         tries: number of attempts.
         pause: seconds before the second attempt; doubled for each further one.
 
     Raises:
-        InputError: the server does not deliver the file, or the file differs from the first download.
+        InputError: the download fails, or the file differs from the first download.
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / download.name
@@ -80,11 +80,11 @@ def _fetch_with_retries(url: str, part: Path, progress: ProgressCallback, tries:
             return
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == tries - 1:
-                raise InputError(f"{url}: the server answers {error.code} {error.reason}") from None
+                raise InputError(f"{url}: the server returned {error.code} {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             if attempt == tries - 1:
                 why = getattr(error, "reason", error)
-                kept = f"; {part.stat().st_size:,} bytes are kept; rerun the command to resume" if part.exists() else ""
+                kept = f"; {part.stat().st_size:,} bytes were downloaded; rerun the command to resume" if part.exists() else ""
                 raise InputError(f"{url}: {why}{kept}") from None
         time.sleep(pause * 2**attempt)
 
@@ -118,7 +118,7 @@ def _resume_download(url: str, part: Path, progress: ProgressCallback) -> None:
                 received += len(piece)
                 progress(received, total)
     if total is not None and received != total:
-        raise OSError(f"the connection broke after {received:,} of {total:,} bytes")
+        raise OSError(f"the connection was lost after {received:,} of {total:,} bytes")
 
 
 def _save_version(tag: Path, version: str | None) -> None:
@@ -158,7 +158,7 @@ def _extract_members(archive: Path, download: Download, folder: Path) -> None:
                 info = opened.getinfo(member)
                 if info.file_size > _LARGEST_MEMBER:
                     raise InputError(
-                        f"{archive}: {member} has {info.file_size:,} bytes, more than {_LARGEST_MEMBER:,}; not a data set"
+                        f"{archive}: {member} has {info.file_size:,} bytes, more than {_LARGEST_MEMBER:,}; wrong file?"
                     )
                 target = folder / name
                 if target.exists() and target.stat().st_size == info.file_size:

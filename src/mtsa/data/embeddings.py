@@ -65,7 +65,7 @@ def read_vectors(
             if width == 0:
                 width = len(line.split()) - 1
                 if not 1 <= width <= _WIDEST:
-                    raise line_error(path, number, "not a word vector; each line must contain a word and its values")
+                    raise line_error(path, number, "not a word vector; expected a word followed by its values")
             word, values = _split(path, number, line, width)
             if word in wanted:
                 if word not in found:
@@ -91,7 +91,7 @@ def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes
     parts = line.rstrip().rsplit(b" ", width)  # a word may contain spaces
     if len(parts) != width + 1:
         count = len(line.split()) - 1
-        raise line_error(path, number, f"{count} numbers where the lines before have {width}; is the file cut off?")
+        raise line_error(path, number, f"{count} values, but the lines before have {width}; is the file truncated?")
     try:
         return parts[0].decode("utf-8"), line[len(parts[0]) :]
     except UnicodeDecodeError:
@@ -103,9 +103,9 @@ def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
         with np.errstate(over="ignore"):  # overflow becomes infinity, which is an error below
             row = np.array(values.split(), dtype=np.float32)
     except ValueError:
-        raise line_error(path, number, "one of the values is not a number; is the file corrupt?") from None
+        raise line_error(path, number, "a value is not a number; is the file corrupt?") from None
     if len(row) != width or not np.isfinite(row).all():
-        raise line_error(path, number, "one of the values is not a finite number; is the file corrupt?")
+        raise line_error(path, number, "a value is not finite; is the file corrupt?")
     return row
 
 
@@ -115,7 +115,7 @@ def _lines(file: io.BufferedIOBase, path: Path) -> Iterator[tuple[int, bytes]]:
         while line := file.readline(_LONGEST_LINE):
             number += 1
             if len(line) == _LONGEST_LINE:
-                raise line_error(path, number, "the line is too long for a word vector; is this a vector file?")
+                raise line_error(path, number, "the line is too long for a word vector; is this a file of word vectors?")
             if line.strip():
                 yield number, line
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -135,13 +135,13 @@ def _opened(path: Path, member: str) -> Iterator[io.BufferedIOBase]:
             with path.open("rb") as plain:
                 yield plain
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
+        raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder; name a file of word vectors") from None
+        raise InputError(f"{path} is a folder; expected a file of word vectors") from None
     except PermissionError:
         raise InputError(f"{path}: no permission to read this file") from None
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
-        raise InputError(f"{path} is not a zip file, or damaged; download it again") from None
+        raise InputError(f"{path} is not a valid zip file; download it again") from None
 
 
 def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
@@ -152,7 +152,7 @@ def _inside(path: Path, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
         raise InputError(f"{path} is a damaged zip file; download it again") from None
     except (NotImplementedError, RuntimeError):  # unknown compression, or a password
         raise InputError(
-            f"{path}: {name} is encrypted or has an unknown compression; extract it and name the text file"
+            f"{path}: {name} is encrypted or uses an unsupported compression; extract it and use the text file"
         ) from None
 
 
@@ -161,10 +161,10 @@ def _member(path: Path, archive: zipfile.ZipFile, member: str) -> str:
     shown = ", ".join(" ".join(name.split()) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     if member:
         if member not in names:
-            raise InputError(f'{path} contains no "{member}"; it contains {shown}')
+            raise InputError(f'{path} contains no file "{member}"; it contains {shown}')
         return member
     if not names:
         raise InputError(f"{path} is an empty archive; download it again")
     if len(names) != 1:
-        raise InputError(f"{path} contains {len(names)} files ({shown}); name one with --set vectors.member={names[0]}")
+        raise InputError(f"{path} contains {len(names)} files ({shown}); choose one with --set vectors.member={names[0]}")
     return names[0]

@@ -1,4 +1,4 @@
-"""Examples, the common result of all readers."""
+"""Examples, as returned by all readers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Example:
 
     @property
     def empty(self) -> bool:
-        """Whether one of its texts is empty."""
+        """Whether one of the texts is empty."""
         return not self.text or self.pair == ""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Its text, or its two texts."""
+        """The text, or both texts of a pair."""
         return (self.text,) if self.pair is None else (self.text, self.pair)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is read.
+    """Format of a data file.
 
     Args:
         format: "csv", "tsv", "jsonl", "label_text", "trec", "sst", "nli" or "label_pair"; "auto": inferred from the file name.
@@ -55,7 +55,7 @@ class Layout:
 
 @dataclass
 class Examples:
-    """The examples of one file, and a record of skipped rows."""
+    """The examples of one file, and its skipped rows."""
 
     path: Path
     items: list[Example]
@@ -69,13 +69,13 @@ class Examples:
         return iter(self.items)
 
     def remarks(self) -> list[str]:
-        """Messages about skipped rows."""
+        """Return log messages about skipped rows."""
         messages = []
         if self.empty:
             shown = ", ".join(map(str, self.empty[:5])) + (", ..." if len(self.empty) > 5 else "")
             messages.append(f"{self.path.name}: {_rows(len(self.empty), 'an empty text')} (line {shown})")
         if self.undecided:
-            messages.append(f"{self.path.name}: {_rows(self.undecided, 'no label that the annotators agree on (-)')}")
+            messages.append(f"{self.path.name}: {_rows(self.undecided, 'no consensus label (-)')}")
         return messages
 
 

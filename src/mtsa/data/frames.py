@@ -38,25 +38,25 @@ class RoleSentence:
 
     @property
     def texts(self) -> tuple[str]:
-        """Its words as one text."""
+        """The words as one string."""
         return (" ".join(self.words),)
 
     @property
     def label(self) -> str:
-        """Its frames as one text, which distinguishes sentences with the same words."""
+        """The frames as one string, which distinguishes sentences with the same words."""
         return repr(self.frames)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A role in the evaluation: one label, and all its pieces."""
+    """A role in the evaluation: a label and all its pieces."""
 
     label: str
     pieces: tuple[tuple[int, int], ...]
 
 
 def arguments(spans: tuple[Span, ...]) -> list[Argument]:
-    """The arguments of a frame. C-X is a further piece of the nearest X before it, or a new X if there is none."""
+    """Return the arguments of a frame. C-X is a further piece of the nearest X before it, or a new X if there is none."""
     found: list[tuple[str, list[tuple[int, int]]]] = []
     for span in sorted(spans):
         label = span.label.removeprefix(CONTINUED)

@@ -19,26 +19,26 @@ IN_MEMORY = "(in memory)"
 
 
 def is_in_memory(data: object) -> bool:
-    """Whether data is given as values, not as a path."""
+    """Return whether data is a Python object, not a path."""
     return data is not None and not isinstance(data, str | Path)
 
 
 def has_columns(data: object) -> bool:
-    """Whether data is a table: a dict of columns, a list of dicts, a pandas frame or a `datasets.Dataset`."""
+    """Return whether data is a table: a dict of columns, a list of dicts, a pandas frame or a `datasets.Dataset`."""
     if isinstance(data, Mapping) or hasattr(data, "column_names") or (hasattr(data, "to_dict") and hasattr(data, "columns")):
         return True
     return isinstance(data, list) and bool(data) and all(isinstance(row, Mapping) for row in data)
 
 
 def rows_of(data: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a list of dicts or tuples, a dict of columns, a pandas frame or a `datasets.Dataset`.
+    """Return the rows of a list of dicts or tuples, a dict of columns, a pandas frame or a `datasets.Dataset`.
 
     Args:
         data: the data.
         columns: the names of the values of a tuple.
 
     Raises:
-        InputError: an unsupported type, or rows of the wrong length.
+        InputError: unsupported type, or rows of the wrong length.
     """
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
         names = [str(name) for name in data.columns]
@@ -70,12 +70,12 @@ def _row(row: Any, number: int, columns: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def as_file(rows: Sequence[Mapping[str, Any]], name: str, needed: Collection[str]) -> Iterator[Path]:
-    """The rows as a file of JSON lines while the block runs; errors name `name` and the row instead of the file.
+    """Yield the rows as a file of JSON lines while the block runs; errors name `name` and the row instead of the file.
 
     Args:
         rows: the rows.
         name: the name of the data, for error messages.
-        needed: the columns that are read. Values of other columns are left out if they have no JSON form, such as dates.
+        needed: the columns that are read. Values of other columns are dropped if JSON does not support them.
 
     Raises:
         InputError: a value of a needed column that is not text, a number or a list of such.
@@ -108,4 +108,4 @@ def _plain(value: Any) -> Any:
     for method in ("item", "tolist"):
         if hasattr(value, method):
             return getattr(value, method)()
-    raise TypeError(f"{value!r:.60} is a {type(value).__name__}, which cannot be read as data")
+    raise TypeError(f"{value!r:.60} is a {type(value).__name__}, which is not supported as data")

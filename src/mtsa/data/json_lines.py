@@ -1,4 +1,4 @@
-"""Reader of JSON lines: one object per line; empty lines are skipped."""
+"""Reader of JSON lines files: one object per line; empty lines are skipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .text_files import lines
 
 
 def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of each line.
+    """Yield line number and object of each line.
 
     Raises:
         InputError: a line that is not a JSON object.
@@ -27,7 +27,5 @@ def json_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dic
             why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply, or a number is too long"
             raise line_error(path, number, f"not valid JSON ({why}); each line must contain one object") from None
         if not isinstance(value, dict):
-            raise line_error(
-                path, number, f"a JSON {type(value).__name__}; each line must contain one object, such as {{...}}"
-            )
+            raise line_error(path, number, f"expected a JSON object, such as {{...}}, got {type(value).__name__}")
         yield number, value

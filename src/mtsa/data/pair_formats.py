@@ -18,26 +18,26 @@ _LABEL, _NAME = "gold_label", "pairID"
 
 
 def nli(path: Path, encoding: str, *, labelled: bool) -> Iterator[Example]:
-    """SNLI and MultiNLI: columns sentence1, sentence2, gold_label and pairID of JSON lines, or of a table with tabs.
+    """Read SNLI and MultiNLI: columns sentence1, sentence2, gold_label and pairID of JSON lines or a TSV file.
 
-    Rows without an agreed label have the label "-".
+    Rows without a consensus label have the label "-".
     """
     for number, row in nli_rows(path, encoding):
         for column in (*_COLUMNS, *((_LABEL,) if labelled else ())):
             if column not in row:
                 raise InputError(
-                    f'{path}: there is no column "{column}" as in SNLI and MultiNLI; '
-                    f"name your own columns with --text-column, --pair-column and --label-column"
+                    f'{path}: no column "{column}", which SNLI and MultiNLI have; '
+                    f"specify your columns with --text-column, --pair-column and --label-column"
                 )
             if not isinstance(row[column], str):
-                raise line_error(path, number, f'column "{column}" contains {row[column]!r:.40}; it must be a text')
+                raise line_error(path, number, f'column "{column}" contains {row[column]!r:.40}; it must be a string')
         first, second = (row[column].strip() for column in _COLUMNS)
         label = row[_LABEL].strip() if labelled else None
         yield Example(first, label, number, second, str(row.get(_NAME, "")))
 
 
 def nli_rows(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and columns of each row of an SNLI or MultiNLI file.
+    """Return line number and columns of each row of an SNLI or MultiNLI file.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -62,12 +62,12 @@ def _tabbed(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def label_pair(path: Path, encoding: str) -> Iterator[Example]:
-    """`label, text, text` on each line, separated by tabs, without a header."""
+    """Read lines of `label, text, text`, separated by tabs, without a header."""
     for number, line in lines(path, encoding):
         if not line.strip():
             continue
         fields = line.split("\t")
         if len(fields) != 3:
-            raise line_error(path, number, f"{len(fields)} fields; a line is a label, a text and a text, separated by tabs")
+            raise line_error(path, number, f"{len(fields)} fields; expected a label and two texts, separated by tabs")
         label, first, second = (field.strip() for field in fields)
         yield Example(first, label, number, second)

@@ -15,7 +15,7 @@ LONGEST = 10_000  # characters of a line
 
 
 def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Examples:
-    """The pairs of lines of two files; the translation is the label. Lines with an empty side are skipped and recorded.
+    """Return the pairs of lines of two files; the translation is the label. Lines with an empty side are skipped and recorded.
 
     Raises:
         InputError: files of different length, or an invalid line.
@@ -23,15 +23,15 @@ def read_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Exampl
     examples = Examples(source, [])
     examples.items.extend(stream_parallel(examples, target, encoding))
     if not examples.items:
-        raise InputError(f"{source} and {target} contain no pair of lines")
+        raise InputError(f"{source} and {target} contain no sentence pairs")
     return examples
 
 
 def stream_parallel(examples: Examples, target: Path, encoding: str = "utf-8") -> Iterator[Example]:
-    """The pairs one by one; skipped lines are recorded in `examples`, which belongs to the source file.
+    """Yield the pairs one by one; skipped lines are recorded in `examples`, which belongs to the source file.
 
     Raises:
-        InputError: as `read_parallel`.
+        InputError: see `read_parallel`.
     """
     source = examples.path
     for count, (one, other) in enumerate(zip_longest(lines(source, encoding), lines(target, encoding))):
@@ -43,7 +43,7 @@ def stream_parallel(examples: Examples, target: Path, encoding: str = "utf-8") -
         number, text, translation = one[0], one[1].strip(), other[1].strip()
         for path, side in ((source, text), (target, translation)):
             if len(side) > LONGEST:
-                raise line_error(path, number, f"{len(side):,} characters; split the text, at most {LONGEST:,} are allowed")
+                raise line_error(path, number, f"{len(side):,} characters; at most {LONGEST:,} are allowed, split the text")
         if text and translation:
             yield Example(text, translation, number)
         else:

@@ -22,7 +22,7 @@ Block = list[tuple[int, list[str]]]  # line number and fields of each line of a 
 
 
 def read_props(path: Path, words: Path | None = None, encoding: str = "utf-8", *, verbs: bool = True) -> list[RoleSentence]:
-    """All sentences of a props file; without a file of words, each word is "".
+    """Return all sentences of a props file; without a file of words, each word is "".
 
     With `verbs`, the predicate must be the (V*) of its column; predictions of other systems may have it elsewhere.
 
@@ -31,12 +31,12 @@ def read_props(path: Path, words: Path | None = None, encoding: str = "utf-8", *
     """
     sentences = [_sentence(path, block, verbs) for block in blocks(path, encoding)]
     if not sentences:
-        raise InputError(f"{path} contains no sentence")
+        raise InputError(f"{path} contains no sentences")
     return sentences if words is None else _with_words(sentences, path, words, encoding)
 
 
 def blocks(path: Path, encoding: str = "utf-8") -> Iterator[Block]:
-    """Sentences of a file of columns: the fields of each line, up to a blank one."""
+    """Yield the sentences of a column file: the fields of each line, up to a blank one."""
     block: Block = []
     for number, text in lines(path, encoding):
         fields = text.split()
@@ -73,7 +73,7 @@ def _sentence(path: Path, block: Block, verbs: bool) -> RoleSentence:
 
 
 def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
-    """The spans of one column of brackets.
+    """Return the spans of one column of brackets.
 
     Raises:
         InputError: invalid or unbalanced brackets; the message contains the line.
@@ -88,7 +88,9 @@ def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
         if label is not None:
             if begun is not None:
                 raise line_error(
-                    path, number, f"({label} opens inside ({begun[1]} of line {begun[2]}; roles of a predicate do not overlap"
+                    path,
+                    number,
+                    f"({label} opens inside ({begun[1]} of line {begun[2]}; roles of a predicate must not overlap",
                 )
             begun = (place, label, number)
         if closes:
@@ -104,12 +106,12 @@ def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
 def _check_verb(path: Path, number: int, column: int, place: int, spans: tuple[Span, ...]) -> None:
     verbs = [span for span in spans if span.label == VERB]
     if any(span.start <= place <= span.end for span in spans if span.label != VERB):
-        raise line_error(path, number, f"the predicate is inside a role of its column ({column}); its word must be (V*)")
+        raise line_error(path, number, f"the predicate is inside a role of its column ({column}); it must be marked (V*)")
     if verbs and not any(span.start <= place <= span.end for span in verbs):
         raise line_error(
             path,
             number,
-            f"column {column} has its (V*) at another word than the predicate; is the order of the columns wrong?",
+            f"column {column} marks (V*) at another word than the predicate; are the columns in the right order?",
         )
 
 
@@ -130,7 +132,7 @@ def _with_words(sentences: list[RoleSentence], path: Path, words: Path, encoding
 
 
 def props_lines(sentences: Iterable[RoleSentence]) -> Iterator[str]:
-    """The lines of a props file, a blank one after each sentence."""
+    """Yield the lines of a props file, a blank one after each sentence."""
     for sentence in sentences:
         lemmas = ["-"] * len(sentence.words)
         columns = []

@@ -26,8 +26,8 @@ class TextFormat:
     """A file format of texts with labels.
 
     Args:
-        read: yields the examples of a file; gets the path, the layout and whether labels are required.
-        encoding: used unless the layout names another.
+        read: yields the examples of a file, given the path, the layout and whether labels are required.
+        encoding: default encoding of the format.
         pairs: whether examples are pairs of texts; None for tables, which may have either.
         classes: the numbers of classes that labels can be mapped to, the default first.
     """
@@ -42,42 +42,42 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
     """Replace the "auto" values of a layout.
 
     Raises:
-        InputError: an unknown format, one that cannot be inferred, or one that does not fit the task.
+        InputError: the format is unknown, cannot be inferred, or does not match the task.
     """
     format = layout.format
     if format == "auto" and paired and not layout.pair_column:
         format = "nli"  # which has fixed column names
     if format == "auto":
         if path.is_dir():
-            raise InputError(f"{path} is a folder; name a file")
+            raise InputError(f"{path} is a folder; expected a file")
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
-                f"{path}: cannot infer the format from the file name; use --format ({', '.join(FORMATS)}), "
-                f"or name the file .csv, .tsv or .jsonl"
+                f"{path}: cannot infer the format from the file extension; use --format ({', '.join(FORMATS)}), "
+                f"or rename the file to .csv, .tsv or .jsonl"
             )
         format = ENDINGS[path.suffix.lower()]
     if format not in FORMATS:
-        raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+        raise InputError(f'unknown format "{format}"; {nearest(format, FORMATS)}')
     if FORMATS[format].pairs not in (None, paired):
         raise InputError(
             f"format {format} contains {'single texts' if paired else 'pairs of texts'}; "
-            f"{'leave out --task pair' if paired else 'add --task pair'}, or use another --format"
+            f"{'remove --task pair' if paired else 'add --task pair'}, or use another --format"
         )
     if paired and format in TABLE_FORMATS and not layout.pair_column:
-        raise InputError(f"{path}: a pair needs two columns; name them with --text-column and --pair-column")
+        raise InputError(f"{path}: pairs need two text columns; specify them with --text-column and --pair-column")
     if format in PAIR_FORMATS and (layout.text_column, layout.pair_column, layout.label_column) != ("text", "", "label"):
         raise InputError(
-            f"{path}: format {format} has fixed columns; for another table, name both with --text-column and "
+            f"{path}: format {format} has fixed columns; for another table, specify both with --text-column and "
             f"--pair-column, and add --format auto"
         )
     columns = [name for name in (layout.text_column, layout.pair_column, layout.label_column) if name]
     if format in TABLE_FORMATS and len(set(columns)) < len(columns):
-        raise InputError(f'column "{max(columns, key=columns.count)}" is named twice; texts and labels need separate columns')
+        raise InputError(f'column "{max(columns, key=columns.count)}" is used twice; texts and labels need separate columns')
     if layout.pair_column and not paired:
         raise InputError(f"--pair-column {layout.pair_column} applies to pairs only; add --task pair")
     known = FORMATS[format].classes
     if layout.classes and layout.classes not in known:
-        expected = f"has {' or '.join(map(str, known))}" if known else "reads its classes from the file"
+        expected = f"has {' or '.join(map(str, known))}" if known else "takes its classes from the file"
         raise InputError(f"classes ({layout.classes}): format {format} {expected}")
     encoding = FORMATS[format].encoding if layout.encoding == "auto" else layout.encoding
     return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
@@ -86,7 +86,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
 def stream(
     path: Path, layout: Layout, *, number: bool = False, labelled: bool = True, paired: bool = False
 ) -> Iterator[Example]:
-    """The examples of a file one by one, empty texts and pairs without an agreed label included.
+    """Yield the examples of a file one by one, including empty texts and pairs without a consensus label.
 
     Args:
         path: the file.
@@ -104,10 +104,10 @@ def stream(
 
 
 def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Examples:
-    """All labelled examples of a file. Rows with an empty text or without an agreed label are skipped and recorded.
+    """Return all labelled examples of a file. Rows with an empty text or without a consensus label are skipped and recorded.
 
     Raises:
-        InputError: as `stream`, and for a file without examples.
+        InputError: see `stream`; also for a file without examples.
     """
     examples = Examples(path, [])
     examples.items.extend(stream_labelled(examples, layout, number=number, paired=paired))
@@ -117,10 +117,10 @@ def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = Fal
 
 
 def stream_labelled(examples: Examples, layout: Layout, *, number: bool = False, paired: bool = False) -> Iterator[Example]:
-    """The labelled examples of a file one by one; skipped rows are recorded in `examples`.
+    """Yield the labelled examples of a file one by one; skipped rows are recorded in `examples`.
 
     Raises:
-        InputError: as `stream`.
+        InputError: see `stream`.
     """
     with_gaps = resolve_layout(layout, examples.path, paired=paired).format == "nli"
     for example in stream(examples.path, layout, number=number, paired=paired):
@@ -143,7 +143,7 @@ def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]
             continue  # an empty row of a spreadsheet
         for name, text in zip(names, texts, strict=True):
             if not isinstance(text, str):
-                raise line_error(path, line, f'column "{name}" contains {_shortened(text)}; it must be a text')
+                raise line_error(path, line, f'column "{name}" contains {_shortened(text)}; it must be a string')
         label = tables.column(row, layout.label_column, path, row_line, option="--label-column") if labelled else None
         yield Example(texts[0].strip(), _class_name(label), line, texts[1].strip() if layout.pair_column else None)
 
@@ -158,7 +158,7 @@ def _class_name(label: Any) -> Any:
 def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> Example:
     for text in example.texts:
         if len(text) > LONGEST:
-            raise line_error(path, example.line, f"the text has {len(text):,} characters; at most {LONGEST:,} are read")
+            raise line_error(path, example.line, f"the text has {len(text):,} characters; at most {LONGEST:,} are allowed")
         _check_text(text, path, example.line)
     if not labelled:
         return example
@@ -166,12 +166,12 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
     if isinstance(label, str):
         _check_text(label, path, example.line)
     if label is None or label == "":
-        raise line_error(path, example.line, "the label is missing; give one, or delete the row")
+        raise line_error(path, example.line, "the label is missing; add one, or delete the row")
     if not number:
         if isinstance(label, float) and not math.isfinite(label):
-            raise line_error(path, example.line, f"the label is {label}; give one, or delete the row")
+            raise line_error(path, example.line, f"the label is {label}; add one, or delete the row")
         if not isinstance(label, str | int | float):
-            raise line_error(path, example.line, f"the label is {_shortened(label)}; it must be a word or a number")
+            raise line_error(path, example.line, f"the label is {_shortened(label)}; it must be a string or a number")
         return dataclasses.replace(example, label=str(label))
     try:
         value = float(label)
@@ -189,7 +189,7 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
 
 
 def _check_text(text: str, path: Path, line: int) -> None:
-    """Refuse lone surrogates, which JSON can express but UTF-8 cannot encode."""
+    """Reject lone surrogates, which JSON can express but UTF-8 cannot encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -31,7 +31,7 @@ _BUFFER_SIZE = 32_000_000  # characters in memory that are not yet written
 
 @dataclass(frozen=True)
 class Shards:
-    """The examples of a folder of shards; iteration reads one file at a time."""
+    """The examples of a folder of shards; iteration loads one shard at a time."""
 
     folder: Path
     task: str
@@ -45,7 +45,7 @@ class Shards:
             yield from self.read(number)
 
     def read(self, number: int) -> list[Any]:
-        """The examples of one shard.
+        """Return the examples of one shard.
 
         Raises:
             InputError: a file is missing or damaged, or contains more or fewer examples than listed.
@@ -54,12 +54,12 @@ class Shards:
         examples = get_task(self.task).read_shard(path)
         if len(examples) != self.counts[number]:
             raise InputError(
-                f"{path} contains {len(examples):,} examples, but {INDEX} lists {self.counts[number]:,}; create them again"
+                f"{path} contains {len(examples):,} examples, but {INDEX} lists {self.counts[number]:,}; recreate the shards"
             )
         return examples
 
     def sha256(self) -> str:
-        """Checksum of all files.
+        """Return checksum of all files.
 
         Raises:
             InputError: a file is missing.
@@ -67,12 +67,12 @@ class Shards:
         files = [self.folder / INDEX, *(self.folder / _name(number) for number in range(len(self.counts)))]
         missing = next((path for path in files if not path.is_file()), None)
         if missing is not None:
-            raise InputError(f"{missing}: there is no such file; create the shards again with: mtsa data shard")
+            raise InputError(f"{missing}: no such file; create the shards again with: mtsa data shard")
         return hashlib.sha256("".join(fingerprint(path)["sha256"] for path in files).encode()).hexdigest()
 
 
 def is_shards(name: str) -> bool:
-    """Whether this is a folder of shards."""
+    """Return whether this is a folder of shards."""
     return bool(name) and (Path(name) / INDEX).is_file()
 
 
@@ -86,7 +86,7 @@ def open_shards(folder: Path, task: str) -> Shards:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path} cannot be read; create the shards again with: mtsa data shard") from None
+        raise InputError(f"{path} is not a valid index; create the shards again with: mtsa data shard") from None
     counts = value.get("counts") if isinstance(value, dict) else None
     if (
         not isinstance(counts, list)
@@ -96,7 +96,7 @@ def open_shards(folder: Path, task: str) -> Shards:
         raise InputError(f'{path}: "counts" must be a list of positive numbers; create the shards again with: mtsa data shard')
     if value.get("task") != task:
         raise InputError(
-            f"{path}: these shards are for task {value.get('task')}, not {task}; use --task, or create other shards"
+            f"{path}: these shards were created for task {value.get('task')}, not {task}; use --task, or create new shards"
         )
     return Shards(folder, task, tuple(counts))
 
@@ -109,7 +109,7 @@ def write_shards(
     shards: int,
     seed: int,
 ) -> Shards:
-    """Distribute examples over about so many shards; the folder is written atomically.
+    """Distribute examples at random over about `shards` shards; the folder is written atomically.
 
     Raises:
         InputError: there are no examples, one is too long, or the folder exists.
@@ -119,14 +119,16 @@ def write_shards(
     partial.mkdir(parents=True, exist_ok=True)
     with locked(partial) as acquired:
         if not acquired:
-            raise InputError(f"{folder}: another process is writing to it; wait for it, or name another folder with --out")
+            raise InputError(
+                f"{folder}: in use by another process; wait for it to finish, or choose another folder with --out"
+            )
         try:
             _check_absent(folder)  # again: another process may have finished since
             for left in partial.iterdir():  # of a process that was killed
                 left.unlink()
             counts = _distribute(examples, partial, task, max(1, min(shards, _MAX_SHARDS)), random.Random(seed))
             if not counts:
-                raise InputError("there are no examples to distribute")
+                raise InputError("the data contains no examples")
             write_json(partial / INDEX, {"task": task, "seed": seed, "counts": counts})
             for file in (*partial.iterdir(), partial):
                 fsync(file)
@@ -139,7 +141,7 @@ def write_shards(
 
 def _check_absent(folder: Path) -> None:
     if folder.exists():
-        raise InputError(f"{folder} already exists; name another folder with --out, or delete it")
+        raise InputError(f"{folder} already exists; choose another folder with --out, or delete it")
 
 
 def _distribute(examples: Iterable[Any], folder: Path, task: str, shards: int, chance: random.Random) -> list[int]:
@@ -149,7 +151,7 @@ def _distribute(examples: Iterable[Any], folder: Path, task: str, shards: int, c
         line = json.dumps(get_task(task).to_json(example), ensure_ascii=False)
         if len(line) > LONGEST:
             raise InputError(
-                f"line {example.line}: an example of {len(line):,} characters; split it, at most {LONGEST:,} are read"
+                f"line {example.line}: the example has {len(line):,} characters; at most {LONGEST:,} are allowed, split it"
             )
         place = chance.randrange(shards)
         waiting.setdefault(place, []).append(line)

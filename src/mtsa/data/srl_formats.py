@@ -27,21 +27,21 @@ _FIXED, _WORD, _SPEECH, _LEMMA, _ROLESET = 8, 3, 4, 6, 7  # columns of PropBank 
 
 
 def read_roles(path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto") -> list[RoleSentence]:
-    """All sentences of a file; a props file needs a file of words.
+    """Return all sentences of a file; a props file needs a file of words.
 
     Raises:
         InputError: invalid data; the message contains the line.
     """
     sentences = list(stream_roles(path, words=words, format=format, encoding=encoding))
     if not sentences:
-        raise InputError(f"{path} contains no sentence")
+        raise InputError(f"{path} contains no sentences")
     return sentences
 
 
 def stream_roles(
     path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto"
 ) -> Iterator[RoleSentence]:
-    """The sentences of a file one by one; a props file is read completely first.
+    """Return the sentences of a file one by one; a props file is read completely first.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -50,12 +50,12 @@ def stream_roles(
     if format == "props":
         return iter(read_props(path, words, encoding, verbs=False))
     if words is not None:
-        raise InputError(f"{words}: format {format} contains the words; remove the file of words")
+        raise InputError(f"{words}: format {format} already contains the words; remove the file of words")
     return _propbank(path, encoding) if format == "propbank" else _json(path, encoding)
 
 
 def words_path(path: Path, format: str) -> Path | None:
-    """The file of words of a props file: the same name with the ending .words. None for other formats.
+    """Return the file of words of a props file: the same name with the extension .words. None for other formats.
 
     Raises:
         InputError: an unknown format, or one that cannot be inferred.
@@ -69,7 +69,7 @@ def words_path(path: Path, format: str) -> Path | None:
 
 
 def role_format(path: Path, format: str) -> str:
-    """The format of a file: as given, or inferred from its name.
+    """Return the format of a file: as given, or inferred from its name.
 
     Raises:
         InputError: an unknown format, or one that cannot be inferred.
@@ -78,10 +78,10 @@ def role_format(path: Path, format: str) -> str:
         endings = {".props": "props", ".conll": "propbank", ".jsonl": "jsonl"}
         ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
         if ending.lower() not in endings:
-            raise InputError(f"{path}: cannot infer the format from the file name; use --format ({', '.join(FORMATS)})")
+            raise InputError(f"{path}: cannot infer the format from the file extension; use --format ({', '.join(FORMATS)})")
         return endings[ending.lower()]
     if format not in FORMATS:
-        raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+        raise InputError(f'unknown format "{format}"; {nearest(format, FORMATS)}')
     return format
 
 
@@ -95,7 +95,9 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
     for number, fields in block:
         if len(fields) != width or width < _FIXED:
             raise line_error(
-                path, number, f"{len(fields)} columns; all lines of a sentence need the same number, {_FIXED} before the roles"
+                path,
+                number,
+                f"{len(fields)} columns; all lines of a sentence must have the same number, {_FIXED} before the roles",
             )
     columns = [column_spans(path, [(number, fields[column]) for number, fields in block]) for column in range(_FIXED, width)]
     places = [place for place, (_, fields) in enumerate(block) if fields[_ROLESET] != "-"]
@@ -131,14 +133,14 @@ def _json(path: Path, encoding: str) -> Iterator[RoleSentence]:
 def _json_sentence(value: dict[str, Any], path: Path, number: int) -> RoleSentence:
     words = value.get("words")
     if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.split() == [word] for word in words):
-        raise line_error(path, number, '"words" must be a list of words, none of them empty or with a space')
+        raise line_error(path, number, '"words" must be a list of non-empty strings without spaces')
     frames = value.get("frames", [])
     if not isinstance(frames, list):
         raise line_error(path, number, '"frames" must be a list')
     made = tuple(sorted((_json_frame(frame, words, path, number) for frame in frames), key=lambda one: one.predicate))
     doubled = next((one.predicate for one, other in pairwise(made) if one.predicate == other.predicate), None)
     if doubled is not None:
-        raise line_error(path, number, f"two frames have the predicate {doubled}; a word has one")
+        raise line_error(path, number, f"two frames have the predicate {doubled}; only one is allowed per word")
     return RoleSentence(tuple(words), made, number)
 
 
@@ -153,7 +155,7 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
         raise line_error(path, number, f'"roles" is {roles!r:.40}; it must be a list of [label, first word, last word]')
     for role in roles:
         if not (isinstance(role, list) and len(role) == 3 and isinstance(role[0], str) and _LABEL.fullmatch(role[0])):
-            raise line_error(path, number, f"{role!r:.40} is not a role; write [label, first word, last word]")
+            raise line_error(path, number, f"{role!r:.40} is not a role; expected [label, first word, last word]")
         label, start, end = role
         if (
             not all(isinstance(side, int) and not isinstance(side, bool) for side in (start, end))
@@ -162,14 +164,14 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
             raise line_error(
                 path,
                 number,
-                f"{label} goes from {start!r} to {end!r}; indices must be from 0 to {count - 1}, first before last",
+                f"{label} spans words {start!r} to {end!r}; indices must be from 0 to {count - 1}, first before last",
             )
         spans.append(Span(start, end, label))
     spans.sort()
     for one, other in pairwise(spans):
         if other.start <= one.end:
             raise line_error(
-                path, number, f"{one.label} and {other.label} of the predicate {place} share a word; roles do not overlap"
+                path, number, f"{one.label} and {other.label} of the predicate {place} overlap; roles must not share a word"
             )
     if not any(span.label == VERB for span in spans):
         if any(span.start <= place <= span.end for span in spans):
@@ -183,12 +185,12 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
 
 
 def default_lemma(word: str) -> str:
-    """The lemma of a predicate without one: its word in lower case. "-" would mean that there is no predicate."""
+    """Return a default lemma for a predicate: its word in lower case, except "-", which would mean no predicate."""
     return word.lower() if word != "-" else "_"
 
 
 def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
-    """The lines of a file in a format.
+    """Return the lines of a file in a format.
 
     Raises:
         InputError: an unknown format.
@@ -199,11 +201,11 @@ def role_lines(sentences: Iterable[RoleSentence], format: str) -> Iterator[str]:
         return _propbank_lines(sentences)
     if format == "jsonl":
         return (json.dumps(sentence_to_json(sentence), ensure_ascii=False) for sentence in sentences)
-    raise InputError(f'format "{format}" is unknown; {nearest(format, FORMATS)}')
+    raise InputError(f'unknown format "{format}"; {nearest(format, FORMATS)}')
 
 
 def sentence_to_json(sentence: RoleSentence) -> dict[str, Any]:
-    """A sentence as plain values."""
+    """Return a sentence as JSON-serializable values."""
     frames = [
         {
             "predicate": frame.predicate,

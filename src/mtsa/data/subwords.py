@@ -20,7 +20,7 @@ PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
 
 
 def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
-    """A tokenizer with at most `count` subwords; every text ends with `</s>`."""
+    """Return a tokenizer with at most `count` subwords; every text ends with `</s>`."""
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = NFC()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
@@ -37,7 +37,7 @@ def train_subwords(texts: Iterable[str], count: int) -> Tokenizer:
 
 
 def encode_subwords(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
-    """The token ids of each text, truncated to `limit` (0: never) before the `</s>`, and the number of truncated texts."""
+    """Return the token ids of each text, truncated to `limit` (0: never), and the number of truncated texts."""
     tokenizer.encode_special_tokens = True  # special tokens such as </s> in a text are text
     rows = [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts))]
     if not limit:
@@ -47,10 +47,10 @@ def encode_subwords(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> t
 
 
 def subword_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """The text of each token id, for display."""
+    """Return the text of each token id, for display."""
     return [tokenizer.decode([number], skip_special_tokens=False).strip() or "\N{OPEN BOX}" for number in ids]
 
 
 def decode_subwords(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Texts of token ids, without special tokens and line breaks."""
+    """Return texts of token ids, without special tokens and line breaks."""
     return [" ".join(text.split()) for text in tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=True)]

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterator[tuple[int, Row]]:
-    """Line number and fields of each row; blank lines are skipped.
+    """Return line number and fields of each row; blank lines are skipped.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -28,22 +28,22 @@ def rows(path: Path, format: str, encoding: str, delimiter: str = ",") -> Iterat
 
 
 def column(row: Row, name: str, path: Path, line: int = 0, *, option: str = "") -> Any:
-    """The value of a column.
+    """Return the value of a column.
 
     Args:
         row: the row.
         name: the column.
-        path: the file, for the message.
-        line: the line, for formats where each row has its own columns, as JSON lines.
-        option: the option that names the column, for the message.
+        path: the file, for error messages.
+        line: the line number, for formats where each row has its own columns, such as JSON lines.
+        option: the option that selects the column, for error messages.
 
     Raises:
-        InputError: there is no such column.
+        InputError: the column does not exist.
     """
     if name not in row:
         place = f"{path}, line {line}" if line else path
         hint = f" (choose one with {option})" if option else ""
-        raise InputError(f'{place}: there is no column "{name}"; {nearest(name, row)}{hint}')
+        raise InputError(f'{place}: no column "{name}"; {nearest(name, row)}{hint}')
     return row[name]
 
 
@@ -76,7 +76,7 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
             header = [field.strip() for field in fields]
             _check_header(path, header, delimiter)
         elif len(fields) != len(header):
-            hint = "a text that contains the delimiter must be quoted" if quoted else "a text cannot contain a tab"
+            hint = "quote texts that contain the delimiter" if quoted else "texts must not contain tabs"
             raise line_error(path, line, f"{len(fields)} fields, but the header has {len(header)}; {hint}")
         else:
             yield line, dict(zip(header, fields, strict=True))
@@ -84,17 +84,17 @@ def _separated_rows(path: Path, encoding: str, delimiter: str, quoted: bool) -> 
 
 def _explained(error: str) -> str:
     if "new-line character" in error:
-        return "the line contains a carriage return; save the file with ordinary line endings"
+        return "the line contains a carriage return; save the file with LF or CRLF line endings"
     why = "a closing quote is missing" if "limit" in error or "end of" in error else error
-    return f"{why}; a quote inside a quoted field is written twice"
+    return f"{why}; write quotes inside a quoted field twice"
 
 
 def _check_header(path: Path, header: list[str], delimiter: str) -> None:
     other = next((sign for sign in ";\t|," if sign != delimiter and sign in header[0]), None)
     if len(header) == 1 and other is not None:
         shown = "a tab" if other == "\t" else f'"{other}"'
-        hint = "name the file .tsv" if other == "\t" else f"use --delimiter '{other}'"
+        hint = "rename the file to .tsv" if other == "\t" else f"use --delimiter '{other}'"
         raise line_error(path, 1, f'the header is "{header[0]}" and seems to be separated by {shown}; {hint}')
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
-        raise line_error(path, 1, f'the column "{doubled}" occurs twice; the first line must name each column once')
+        raise line_error(path, 1, f'the column "{doubled}" occurs twice in the header; rename one of them')

@@ -29,7 +29,7 @@ DOCSTART = "-DOCSTART-"
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """Words, and a tag for each."""
+    """A sentence with one tag per word."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -37,17 +37,17 @@ class TaggedSentence:
 
     @property
     def texts(self) -> tuple[str]:
-        """Its words as one text."""
+        """The words as one string."""
         return (" ".join(self.words),)
 
     @property
     def label(self) -> str:
-        """Its tags as one text."""
+        """The tags as one string."""
         return " ".join(self.tags)
 
 
 def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file, with spans in BIO.
+    """Return all sentences of a file, with spans in BIO.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -56,19 +56,19 @@ def read_tagged(path: Path, layout: Layout) -> list[TaggedSentence]:
 
 
 def read_unconverted(path: Path, layout: Layout) -> list[TaggedSentence]:
-    """All sentences of a file, with unconverted tags.
+    """Return all sentences of a file, with unconverted tags.
 
     Raises:
         InputError: invalid data; the message contains the line.
     """
     sentences = list(_stream_unconverted(path, layout))
     if not sentences:
-        raise InputError(f"{path} contains no sentence")
+        raise InputError(f"{path} contains no sentences")
     return sentences
 
 
 def stream_tagged(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
-    """All sentences of a file one by one, with spans in BIO. The file is read twice, because the conversion needs all tags.
+    """Yield the sentences of a file, with spans in BIO. The file is read twice, because the conversion needs all tags.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -82,7 +82,7 @@ def _stream_unconverted(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
 
 
 def tagged_format(path: Path, format: str) -> str:
-    """The format of a file: as given, or inferred from its name.
+    """Return the format of a file: as given, or inferred from its name.
 
     Raises:
         InputError: an unknown format.
@@ -90,12 +90,12 @@ def tagged_format(path: Path, format: str) -> str:
     if format == "auto":
         return "jsonl" if path.suffix.lower() in (".jsonl", ".ndjson") else "columns"
     if format not in FORMATS:
-        raise InputError(f'format "{format}" is not a format of tagged sentences; {nearest(format, FORMATS)}')
+        raise InputError(f'format "{format}" is not supported for tagging; {nearest(format, FORMATS)}')
     return format
 
 
 def to_bio(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
-    """Convert spans to BIO; tags that do not mark spans (such as parts of speech) do not change."""
+    """Convert spans to BIO; other tags, such as part-of-speech tags, are not changed."""
     if not mark_spans({tag for sentence in sentences for tag in sentence.tags}):
         return sentences
     return [_sentence_to_bio(sentence) for sentence in sentences]
@@ -106,13 +106,13 @@ def _sentence_to_bio(one: TaggedSentence) -> TaggedSentence:
 
 
 def mark_spans(names: Iterable[str]) -> bool:
-    """Whether all tags are O or span tags (B-X, I-X, E-X, S-X, ...), with at least one span tag."""
+    """Return whether all tags are O or span tags (B-X, I-X, E-X, S-X, ...), with at least one span tag."""
     known = set(names) - {OUTSIDE}
     return bool(known) and all(_SPAN_TAG.fullmatch(tag) for tag in known)
 
 
 def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
-    """Tags of a few words that are not span tags, in a file where the others are."""
+    """Return the few tags that are not span tags, in a file where all others are."""
     counts = Counter(tag for sentence in sentences for tag in sentence.tags)
     stray = [tag for tag in counts if tag != OUTSIDE and not _SPAN_TAG.fullmatch(tag)]
     marked = any(_SPAN_TAG.fullmatch(tag) for tag in counts if tag != OUTSIDE)
@@ -138,7 +138,7 @@ def _columns(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
                 raise line_error(
                     path,
                     number,
-                    f"{len(fields)} columns; a line must contain a word and its tag, or be blank between sentences",
+                    f"{len(fields)} columns; expected a word and its tag, or a blank line between sentences",
                 )
             words.append(fields[0])
             tags.append(fields[-1 if column is None else column - 1])
@@ -151,7 +151,9 @@ def _column(path: Path, name: str) -> int | None:
     if name == "label":
         return None
     if not re.fullmatch(r"[0-9]{1,3}", name) or int(name) < 2:
-        raise InputError(f'{path}: columns have no names; --label-column must be a number from 2, not "{name}"')
+        raise InputError(
+            f'{path}: the columns have no names; --label-column must be a column number, 2 or higher, not "{name}"'
+        )
     return int(name)
 
 
@@ -171,7 +173,7 @@ def _json(path: Path, layout: Layout) -> Iterator[TaggedSentence]:
 def _list(value: dict[str, Any], key: str, path: Path, number: int) -> tuple[str, ...]:
     items = value.get(key)
     if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
-        raise line_error(path, number, f'"{key}" must be a list of texts, none of them empty')
+        raise line_error(path, number, f'"{key}" must be a list of non-empty strings')
     if any(len(item.split()) > 1 for item in items):
         raise line_error(path, number, f'an entry of "{key}" contains a space; split or replace it')
     return tuple(item.strip() for item in items)

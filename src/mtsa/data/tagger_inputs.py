@@ -33,7 +33,7 @@ class Sentence:
 def read_sentences(
     path: Path, layout: Layout, words: Callable[[str], tuple[str, ...]], *, roles: bool = False
 ) -> Iterator[Sentence]:
-    """The sentences of a file: JSON lines with `words` or `text`, columns with the word first, or one text per line.
+    """Yield the sentences of a file: JSON lines with `words` or `text`, columns with the word first, or one text per line.
 
     Args:
         path: the file.
@@ -45,7 +45,9 @@ def read_sentences(
         InputError: invalid data; the message contains the line.
     """
     if layout.format not in ("auto", *FORMATS):
-        raise InputError(f'format "{layout.format}" is not a format of sentences to tag; {nearest(layout.format, FORMATS)}')
+        raise InputError(
+            f'format "{layout.format}" is not supported as the input of a tagger; {nearest(layout.format, FORMATS)}'
+        )
     encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     with_roles = layout.format in ("props", "propbank") or (
@@ -63,7 +65,7 @@ def read_sentences(
                 yield Sentence(words_of, None, block[0][0])
     elif layout.format == "auto" and suffix in (".csv", ".tsv", ".tab"):
         raise InputError(
-            f"{path}: a tagger does not read tables; use one text per line (.txt), columns (.conll) or JSON lines"
+            f"{path}: tables are not supported by taggers; use one text per line (.txt), columns (.conll) or JSON lines"
         )
     else:
         for number, text in lines(path, encoding):
@@ -71,7 +73,7 @@ def read_sentences(
 
 
 def read_with_predicates(path: Path, format: str, encoding: str = "auto") -> Iterator[Sentence]:
-    """The sentences of a file with semantic roles, with its predicates."""
+    """Yield the sentences of a file with semantic roles, with its predicates."""
     for sentence in read_roles(path, words=words_path(path, format), format=format, encoding=encoding):
         given = tuple((frame.predicate, frame.lemma) for frame in sentence.frames)
         yield Sentence(sentence.words, given, sentence.line)

@@ -15,7 +15,7 @@ LONGEST = 65_536
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number and text of each line, split at line feeds; a carriage return before one is removed. .gz files are unpacked.
+    """Yield the number and text of each line, split at LF or CRLF. .gz files are decompressed.
 
     Raises:
         InputError: no such file, not in that encoding, a NUL character, or a line of more than 65,536 characters.
@@ -41,16 +41,16 @@ def _line(file: BinaryIO, path: Path) -> bytes:
         return file.readline(4 * LONGEST + 2)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(
-            f"{path} is not a complete gzip file; download it again, or unpack it and name the unpacked file"
+            f"{path} is not a complete gzip file; download it again, or decompress it and use the result"
         ) from None
 
 
 def _too_long(path: Path, number: int) -> InputError:
-    return line_error(path, number, f"more than {LONGEST:,} characters; split the text, or check for missing line feeds")
+    return line_error(path, number, f"more than {LONGEST:,} characters; split the text, or check for missing line breaks")
 
 
 def _no_text(path: Path, number: int) -> InputError:
-    return line_error(path, number, "it contains a NUL character; is this a text file? (UTF-16 files must be saved as UTF-8)")
+    return line_error(path, number, "the line contains a NUL character; is this a text file? (save UTF-16 files as UTF-8)")
 
 
 def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
@@ -71,18 +71,18 @@ def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:
         raise line_error(
             path,
             number,
-            f"byte 0x{byte:02x} is not valid {encoding}; set the encoding of the file, such as --encoding {other}",
+            f"byte 0x{byte:02x} is not valid {encoding}; specify the encoding of the file, such as --encoding {other}",
         ) from None
     except LookupError:
-        raise InputError(f'encoding "{encoding}" is unknown; common ones are utf-8, cp1252 and latin-1') from None
+        raise InputError(f'unknown encoding "{encoding}"; common ones are utf-8, cp1252 and latin-1') from None
 
 
 def _open(path: Path) -> BinaryIO:
     try:
         return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
+        raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder; name a file") from None
+        raise InputError(f"{path} is a folder; expected a file") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None

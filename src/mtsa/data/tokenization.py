@@ -33,7 +33,7 @@ _STRAIGHT = str.maketrans(_QUOTES)
 
 
 def word_tokenizer(words: Sequence[str] = (), *, paired: bool = False, spaced: bool = False) -> Tokenizer:
-    """A tokenizer with these words as vocabulary, in order, after the special tokens.
+    """Return a tokenizer with these words as vocabulary, in order, after the special tokens.
 
     With `paired`, two texts are concatenated and distinguished by the token types 0 and 1. With `spaced`, words are separated
     by spaces, as in tagged sentences.
@@ -62,14 +62,14 @@ def set_special_tokens(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
 
 
 def joins_pairs(tokenizer: Tokenizer) -> bool:
-    """Whether the tokenizer puts a special token between the two texts of a pair."""
+    """Return whether the tokenizer puts a special token between the two texts of a pair."""
     encoding = tokenizer.encode("a", "a")
     sides = encoding.sequence_ids
     return None in sides[sides.index(0) : len(sides) - sides[::-1].index(1)] if {0, 1} <= set(sides) else False
 
 
 def count_words(texts: Iterable[str], *, least: int = 1, spaced: bool = False) -> list[str]:
-    """The words that occur at least `least` times, the most frequent first."""
+    """Return the words that occur at least `least` times, the most frequent first."""
     tokenizer = word_tokenizer(spaced=spaced)
     trainer = WordLevelTrainer(vocab_size=2**31 - 1, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL))
     tokenizer.train_from_iterator(texts, trainer)
@@ -88,12 +88,12 @@ def _any_case() -> re.Pattern[str]:
 
 
 def is_spaced_word(word: str) -> bool:
-    """Whether the tokenizer of words separated by spaces can produce this word."""
+    """Return whether the tokenizer of words separated by spaces can produce this word."""
     return word == word.lower() and word.split() == [word]
 
 
 def is_word(word: str) -> bool:
-    """Whether the tokenizer can produce this word."""
+    """Return whether the tokenizer can produce this word."""
     match = _one_word().match(word)
     return match is not None and match.end() == len(word) and word == word.lower()
 
@@ -104,7 +104,7 @@ def _without_surrogates(text: str) -> str:
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tuple[list[list[int]], int]:
-    """The token ids of each text, truncated to `limit` tokens (0: never), and the number of truncated texts."""
+    """Return the token ids of each text, truncated to `limit` tokens (0: never), and the number of truncated texts."""
     whole = [_without_surrogates(text) for text in texts]
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
@@ -119,9 +119,9 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tupl
 def encode_pairs(
     tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str], limit: int
 ) -> tuple[list[Encoding], int]:
-    """Both texts of each pair as one sequence with the special tokens of the tokenizer, and how many pairs were truncated.
+    """Return both texts of each pair as one sequence with special tokens, and the number of truncated pairs.
 
-    Above `limit` tokens (0: never), the longer text is truncated first, as by the "longest_first" of tokenizers.
+    Above `limit` tokens (0: never), the longer text is truncated first, as with the strategy "longest_first" of `tokenizers`.
     """
     added = tokenizer.num_special_tokens_to_add(is_pair=True)
     sides = [tokenizer.encode_batch([_without_surrogates(text) for text in side], add_special_tokens=False)
@@ -139,7 +139,7 @@ def encode_pairs(
 
 
 def encode_word_lists(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The token ids of sentences that are given as words, by a tokenizer of words separated by spaces."""
+    """Return the token ids of sentences that are given as words, by a tokenizer of words separated by spaces."""
     whole = [
         [word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8") for word in words] for words in sentences
     ]
@@ -150,7 +150,7 @@ def encode_word_lists(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) 
 
 
 def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words of running text, for a tokenizer of words separated by spaces.
+    """Return the words of running text, for a tokenizer of words separated by spaces.
 
     A known piece between spaces is one word; any other is split like running text ("plan." -> "plan", ".").
     """
@@ -162,7 +162,7 @@ def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def kept_indices(encoding: Encoding, limit: int) -> list[int]:
-    """The indices of the tokens that remain after truncation to `limit` (0: all), including the final special tokens."""
+    """Return the indices of the tokens that remain after truncation to `limit` (0: all), final special tokens included."""
     count = len(encoding.ids)
     if not limit or count <= limit:
         return list(range(count))

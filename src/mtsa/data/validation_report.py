@@ -15,7 +15,7 @@ class ValidationReport(Protocol):
     errors: list[str]  # the file cannot be used until they are fixed
 
     def lines(self) -> list[str]:
-        """The report as text."""
+        """Return the report as text."""
 
 
 @dataclass
@@ -30,12 +30,12 @@ class SentenceReport:
     warnings: list[str] = field(default_factory=list)  # the file can be used
 
     def lines(self) -> list[str]:
-        """The report as text."""
+        """Return the report as text."""
         count = "" if self.errors else f", {self.sentences:,} sentences"
         out = [f"{self.path}: {self.format}{count}", *self.summary]
         out += [f"warning: {message}" for message in self.warnings]
         out += [f"error: {message}" for message in self.errors]
-        return [*out, "this file cannot be used until the errors are fixed" if self.errors else "no errors found"]
+        return [*out, "fix the errors before using this file" if self.errors else "no errors found"]
 
     def warn_duplicates(self, texts: Sequence[tuple[str, int]]) -> None:
         """Add a warning about texts, given with their lines, that occur more than once."""
@@ -45,11 +45,11 @@ class SentenceReport:
             self.warnings.append(f"{len(duplicates):,} duplicate sentences: line {first_few(duplicates)}")
 
 
-def lengths_line(lengths: Sequence[int], of: str = "a sentence") -> str:
-    """Median and maximum of the number of words."""
-    return f"words in {of}: median {statistics.median(lengths):g}, longest {max(lengths):,}"
+def lengths_line(lengths: Sequence[int], of: str = "sentence") -> str:
+    """Return median and maximum of the number of words."""
+    return f"words per {of}: median {statistics.median(lengths):g}, longest {max(lengths):,}"
 
 
 def first_few(items: Sequence[object]) -> str:
-    """The first five items as text."""
+    """Return the first five items as text."""
     return ", ".join(map(str, items[:5])) + (", ..." if len(items) > 5 else "")

@@ -8,14 +8,14 @@ from tokenizers import Encoding
 
 
 def group_pieces(encoding: Encoding, texts: Sequence[str], kept: Sequence[int]) -> tuple[list[str], list[int]]:
-    """The words of tokens as they are written in the text, and for each token the index of its word.
+    """Return the words of the tokens as they occur in the text, and for each token the index of its word.
 
-    Special tokens are words of their own, under their names. A tokenizer of whole words gives one word per token.
+    Each special token is a word. A word-level tokenizer gives one word per token.
 
     Args:
-        encoding: of one text, or of a pair as one sequence.
+        encoding: encoding of one text, or of a pair as one sequence.
         texts: the text, or both texts of the pair.
-        kept: the indices of the tokens that the model reads, in order.
+        kept: the indices of the tokens in the model input, in order.
     """
     sides, numbers, offsets = encoding.sequence_ids, encoding.word_ids, encoding.offsets
     spans: list[list[int]] = []  # of each word: its text, where it begins and where it ends

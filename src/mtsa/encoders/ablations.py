@@ -1,6 +1,6 @@
-"""Tensorized attention without one of its parts, as in the paper's ablation study, based on the released form.
+"""Ablations of tensorized attention, as in the paper, based on the released form.
 
-Letters: B batch, N tokens, E in_dim, H heads, D head_dim, T = B * N.
+Notation: B batch, N tokens, E in_dim, H heads, D head_dim, T = B * N.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tensorized import MtsaEncoder
 
 @register("mtsa_no_masks")
 class NoMasksEncoder(MtsaEncoder):
-    """Tensorized attention without positional masks: every head attends to every other token.
+    """Tensorized attention without positional masks: every head attends to all other tokens.
 
     Args:
         in_dim: width of x.
@@ -96,7 +96,7 @@ class _Partial(Encoder, ABC):
 
 @register("mtsa_no_token2token")
 class NoToken2TokenEncoder(_Partial):
-    """Tensorized attention without scores of token pairs: source2token weights within each mask."""
+    """Tensorized attention without token2token scores: source2token weights within each mask."""
 
     def _make_scores(self, heads: int, head_dim: int) -> None:
         self.source_hidden = HeadLinear(heads, head_dim, head_dim, bias=True)
@@ -110,7 +110,7 @@ class NoToken2TokenEncoder(_Partial):
 
 @register("mtsa_no_source2token")
 class NoSource2TokenEncoder(_Partial):
-    """Attention with one score of each token pair for all features of a head: no source2token scores."""
+    """Tensorized attention without source2token scores: one score per token pair for all features of a head."""
 
     def _make_scores(self, heads: int, head_dim: int) -> None:
         self.query = HeadLinear(heads, head_dim, head_dim, bias=False)

@@ -3,7 +3,7 @@
 Corrected: blocks that contain only padding are masked in the attention over blocks. In the authors' code they are not, so
 that backward outputs depend on the padding of the batch. The block length is set once per data set, not per batch.
 
-Letters: B batch, N tokens, E in_dim, C width, R tokens in a block, M blocks.
+Notation: B batch, N tokens, E in_dim, C width, R tokens in a block, M blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .registry import register
 
 
 def block_length(lengths: Sequence[int], batch: int) -> int:
-    """The authors' rule: n* = mean + std * sqrt(2 ln batch) of the training lengths, then the cube root of 2n*, plus 1."""
+    """Return the block length by the authors' rule: cube root of 2 n* plus 1, where n* = mean + std * sqrt(2 ln batch)."""
     counts = torch.tensor(lengths, dtype=torch.float64)
     longest = float(counts.mean() + counts.std(correction=0) * math.sqrt(2 * math.log(batch)))
     return math.ceil(math.cbrt(2 * longest)) + 1

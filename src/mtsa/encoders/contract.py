@@ -1,6 +1,6 @@
 """The encoder interface: maps a sequence of vectors to a sequence of contextual vectors of the same length.
 
-Letters: B batch, N tokens, E in_dim, C out_dim.
+Notation: B batch, N tokens, E in_dim, C out_dim.
 """
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ class FusionGate(nn.Module):
 
 
 def zero_padding(x: Tensor, keep: Tensor) -> Tensor:
-    """x [B, N, .] with 0 at padded positions, also in place of NaN."""
+    """Return x [B, N, .] with 0 at padded positions, also in place of NaN."""
     return x.masked_fill(~keep[:, :, None], 0.0)

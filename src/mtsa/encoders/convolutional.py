@@ -4,7 +4,7 @@ Corrected: the authors zero the padding only at the input of the stack, so that 
 tokens depends on the padding of the batch; here every layer zeroes it. Glorot initialization uses the fans of each filter,
 and biases start at zero, as in their paper but not in their code.
 
-Letters: B batch, N tokens, E in_dim, C channels.
+Notation: B batch, N tokens, E in_dim, C channels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Directional self-attention (Shen et al., 2018): the additive, per-feature attention that MTSA makes cheap.
+"""Directional self-attention (Shen et al., 2018): additive, per-feature attention.
 
 As in the authors' code, the gate has three biases where one is sufficient, so that parameter counts are comparable.
 The N x N x C scores are stored, so memory grows with the square of the length.
 
-Letters: B batch, N tokens, E in_dim, C width.
+Notation: B batch, N tokens, E in_dim, C width.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _SATURATION = 5.0  # the authors' c
 
 
 def pair_scores(dependent: Tensor, head: Tensor, bias: Tensor) -> Tensor:
-    """c * tanh((W1 h_j + W2 h_i + b) / c) for every query i and key j: [..., N, N, C]."""
+    """Return c * tanh((W1 h_j + W2 h_i + b) / c) for every query i and key j: [..., N, N, C]."""
     return _SATURATION * torch.tanh((dependent[..., None, :, :] + head[..., :, None, :] + bias) / _SATURATION)
 
 
 def earlier_or_later(length: int, backward: bool, device: torch.device) -> Tensor:
-    """The direction as bool [N, N]: strictly earlier keys, or strictly later ones."""
+    """Return the direction as bool [N, N]: strictly earlier keys, or strictly later ones."""
     position = torch.arange(length, device=device)
     return (Backward() if backward else Forward()).allowed(position[:, None], position[None, :])
 
 
 def attend(scores: Tensor, allowed: Tensor, values: Tensor) -> Tensor:
-    """Softmax over the allowed keys, for each feature; 0 for queries without an allowed key.
+    """Return softmax over the allowed keys, for each feature; 0 for queries without an allowed key.
 
     Shapes: scores [..., N, N, C], allowed bool [..., N, N], values [..., N, C].
     """

@@ -4,7 +4,7 @@ As in the authors' code: projections without bias, no output projection, no resi
 unscaled vectors. Corrected: the wavelengths are those of Vaswani et al. (the authors' exponent is twice as large), and the
 Glorot range follows from the fans of each head, not of all heads together.
 
-Letters: B batch, N tokens, E in_dim, H heads, D head_dim.
+Notation: B batch, N tokens, E in_dim, H heads, D head_dim.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MultiheadEncoder(Encoder):
 
 
 def sinusoid(length: int, width: int, like: Tensor) -> Tensor:
-    """Positions [N, E]: channel pair k is (sin, cos) of position / 10000^(2k / E)."""
+    """Return positions [N, E]: channel pair k is (sin, cos) of position / 10000^(2k / E)."""
     position = torch.arange(length, device=like.device, dtype=torch.float32)[:, None]
     channel = torch.arange(width, device=like.device)
     rate = torch.exp(-math.log(10000.0) * (channel // 2 * 2) / width)

@@ -1,4 +1,4 @@
-"""The encoder without context, a lower bound for the others."""
+"""The encoder without context, a baseline for the others."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 As in the authors' code: dropout on the input only, with a new mask at each step; forget bias 1; one bias for each gate
 (torch's second one stays zero). Different: torch's GRU applies the reset gate after the matrix product, theirs before.
 
-Letters: B batch, N tokens, E in_dim, C width of one direction.
+Notation: B batch, N tokens, E in_dim, C width of one direction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Recurrent(Encoder):
         self.fusion = FusionGate(in_dim, 2 * width, dropout=dropout) if fusion else None
 
     def reset_parameters(self) -> None:
-        """Glorot for the input and recurrent weights as one matrix; zero biases, except for `_open_gates`."""
+        """Initialize input and recurrent weights as one matrix with Glorot, and biases with 0 except `_open_gates`."""
         width = self.cell.hidden_size
         for name, value in self.cell.named_parameters():
             if name.startswith("weight"):

@@ -24,27 +24,27 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring."""
+        """The first line of the docstring."""
         return (self.build.__doc__ or "").split("\n", 1)[0]
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its keyword options and their defaults."""
+        """The keyword options and their defaults."""
         parameters = inspect.signature(self.build.__init__).parameters.values()
         return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 def register(name: str) -> Callable[[E], E]:
-    """Class decorator that registers an encoder under a name. A class that is defined again replaces itself.
+    """Register an encoder class under a name (class decorator). A class that is defined again replaces itself.
 
     Raises:
-        ValueError: the name belongs to another encoder.
+        ValueError: the name is already registered for another encoder.
     """
 
     def add(build: E) -> E:
         existing = _ENCODERS.get(name)
         if existing is not None and _full_name(existing.build) != _full_name(build):
-            raise ValueError(f'encoder "{name}" already exists ({_full_name(existing.build)}); choose another name')
+            raise ValueError(f'encoder "{name}" is already registered ({_full_name(existing.build)}); choose another name')
         _ENCODERS[name] = Entry(name, build)
         return build
 
@@ -56,7 +56,7 @@ def _full_name(build: type[Encoder]) -> str:
 
 
 def encoder_names() -> list[str]:
-    """The names of all registered encoders."""
+    """Return the names of all registered encoders."""
     return list(_ENCODERS)
 
 
@@ -64,10 +64,10 @@ def find_encoder(name: str) -> Entry:
     """Look up an encoder.
 
     Raises:
-        ValueError: an unknown name; the message suggests the nearest one.
+        ValueError: unknown name; the message suggests the closest one.
     """
     if name not in _ENCODERS:
-        raise ValueError(f'encoder "{name}" is unknown; {nearest(name, _ENCODERS)}')
+        raise ValueError(f'unknown encoder "{name}"; {nearest(name, _ENCODERS)}')
     return _ENCODERS[name]
 
 
@@ -75,7 +75,7 @@ def build_encoder(name: str, in_dim: int, **options: Any) -> Encoder:
     """Build an encoder for vectors of width in_dim.
 
     Raises:
-        ValueError: an unknown name, option or value.
+        ValueError: unknown name or option, or an invalid value.
     """
     entry = find_encoder(name)
     for option in options:

@@ -1,8 +1,8 @@
-"""Attention added to its input: what may stand on a pretrained model without changing what that model has learnt.
+"""Attention with a residual connection, for use on top of a pretrained model.
 
-The output projection starts at 0, so that the encoder starts as the identity.
+The output projection is initialized with 0, so that the encoder starts as the identity.
 
-Letters: B batch, N tokens, E in_dim.
+Notation: B batch, N tokens, E in_dim.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Residual(Encoder):
 
 @register("residual_mtsa")
 class ResidualMtsaEncoder(_Residual):
-    """The input plus tensorized self-attention whose output projection starts at 0, for use over a pretrained model.
+    """Residual tensorized self-attention with a zero-initialized output projection, for use on a pretrained model.
 
     Args:
         in_dim: width of x and of the output.
@@ -41,7 +41,7 @@ class ResidualMtsaEncoder(_Residual):
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only (appendix A.3).
 
     Raises:
-        ValueError: in_dim is not divisible by heads, or masks that do not fit.
+        ValueError: in_dim is not divisible by heads, or invalid masks.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ResidualMtsaEncoder(_Residual):
 
 @register("residual_multihead")
 class ResidualMultiheadEncoder(_Residual):
-    """The input plus multi-head attention whose output projection starts at 0, for use over a pretrained model.
+    """Residual multi-head attention with a zero-initialized output projection, for use on a pretrained model.
 
     Args:
         in_dim: width of x and of the output.

@@ -4,7 +4,7 @@ The order within a layer is that of Tan et al.: feed-forward first, then context
 The context sublayer is tensorized attention (no position encoding), multi-head attention (with position encoding), a
 bidirectional LSTM or convolutions.
 
-Letters: B batch, N tokens, E in_dim, C width, H heads, D = C / H.
+Notation: B batch, N tokens, E in_dim, C width, H heads, D = C / H.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Stack(Encoder):
         self.layers = nn.ModuleList(_Layer(width, context(), hidden=hidden, dropout=dropout) for _ in range(layers))
 
     def begin(self, x: Tensor) -> Tensor:
-        """The input of the first layer."""
+        """Return the input of the first layer."""
         x = x * self.scale
         return x if self.bias is None else x + self.bias
 
@@ -160,7 +160,7 @@ class StackedMultiheadEncoder(_Stack):
         self.positions, self.dropout = not masks, dropout
 
     def begin(self, x: Tensor) -> Tensor:
-        """The scaled input, with position encodings where there are no masks."""
+        """Return the scaled input, with position encodings where there are no masks."""
         x = super().begin(x)
         if self.positions:
             x = x + sinusoid(x.shape[1], self.out_dim, x)

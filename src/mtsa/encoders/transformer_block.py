@@ -1,8 +1,8 @@
-"""One more Transformer block over a pretrained language model: the baseline of the paper's transfer experiment.
+"""An additional Transformer block on a pretrained language model: the baseline of the paper's transfer experiment.
 
 As in GPT: causal multi-head attention and a feed-forward layer, each with dropout, residual and layer norm after it.
 
-Letters: B batch, N tokens, E in_dim.
+Notation: B batch, N tokens, E in_dim.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TransformerBlockEncoder(Encoder):
         attention_dropout: dropout probability on the attention weights.
 
     Raises:
-        ValueError: in_dim is not divisible by heads, or masks that do not fit.
+        ValueError: in_dim is not divisible by heads, or invalid masks.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Use of finished runs: opening, attention maps, export, files of vectors."""
+"""Use of trained models: loading, attention maps, export, sentence vectors."""

@@ -1,6 +1,6 @@
-"""Attention maps: the weights of every attention layer of a model, and of its pooling, while it reads a sentence.
+"""Attention maps: the weights of every attention layer and of the pooling of a model for one sentence.
 
-Letters: H heads, N words (P tokens where words have several pieces), D width of a head, E width of the pooled vectors.
+Notation: H heads, N words (P tokens where words have several pieces), D width of a head, E width of the pooled vectors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LayerMaps:
     pieces: PieceWeights | None = None  # what these are sums and means of, where words have several pieces
 
     def pairs(self, feature: int | None = None) -> Tensor:
-        """Where each word looks, [H, N, N]: in all, or for one feature: both kinds of weights multiplied, and shared out."""
+        """Return token2token weights [H, N, N]; for one feature, multiplied by source2token weights and normalized."""
         if feature is None:
             return self.token2token
         exact = self.pieces or self
@@ -52,7 +52,7 @@ class LayerMaps:
         return weights if self.pieces is None else merge_pairs(weights, self.pieces.word_of)
 
     def words(self, feature: int | None = None) -> Tensor:
-        """What a head takes from each word by itself, [H, N]: in the mean of the features, or for one."""
+        """Return source2token weights [H, N]: the mean over features, or those of one feature."""
         return self.source2token.mean(-1) if feature is None else self.source2token[..., feature]
 
 
@@ -80,20 +80,20 @@ def record_attention(
     *,
     output: int | None = None,
 ) -> AttentionMaps:
-    """The weights of every attention layer of a model, and of its pooling, during one call.
+    """Return the weights of every attention layer and of the pooling of a model, recorded in one forward pass.
 
-    Where a linear head reads the mean of the token vectors, also the contribution of each token to one output.
+    With a linear head on mean pooling, also the contribution of each token to one output.
 
     Args:
-        model: the model; its layers are observed.
-        call: what is called: the model, or a part of it.
+        model: the model; its layers are recorded with hooks.
+        call: the callable to run: the model, or a part of it.
         inputs: the arguments of the call, for one sentence.
         words: the tokens of the sentence.
-        prediction: what the model predicts, as text.
+        prediction: the prediction as text.
         output: index of the predicted class, 0 for a number; None for no contributions.
 
     Raises:
-        InputError: a model that has none of these.
+        InputError: the model has none of these.
     """
     model.eval()
     additive = output is not None and is_additive(model)
@@ -149,14 +149,14 @@ def _mask_name(mask: Mask) -> str:
 
 
 def merge_words(maps: AttentionMaps, words: list[str], word_of: list[int]) -> AttentionMaps:
-    """Maps of word pieces as maps of words; the same maps where every word is one piece.
+    """Merge maps of word pieces into maps of words; unchanged if every word is one piece.
 
     The weights of a word that is attended to are summed over its pieces, those of a word that attends are averaged, so that
     rows still sum to 1. Source2token weights, pooling weights and contributions are summed.
 
     Args:
-        maps: of tokens.
-        words: their words.
+        maps: the maps of the tokens.
+        words: the words.
         word_of: the index of the word of each token.
     """
     if len(words) == len(word_of):
@@ -172,7 +172,7 @@ def merge_words(maps: AttentionMaps, words: list[str], word_of: list[int]) -> At
 
 
 def merge_pairs(weights: Tensor, word_of: Tensor) -> Tensor:
-    """Weights of pieces [H, P, P] as weights of words [H, N, N]: keys are summed, queries that attend to anything averaged."""
+    """Merge weights of pieces [H, P, P] into weights of words [H, N, N]: summed over keys, averaged over queries."""
     rows = _summed(weights, word_of, 2)  # [H, P, N]
     looking = (rows.sum(-1, keepdim=True) > 0).to(rows.dtype)
     return _summed(rows, word_of, 1) / _summed(looking, word_of, 1).clamp(min=1)
@@ -185,5 +185,5 @@ def _summed(weights: Tensor, word_of: Tensor, dim: int) -> Tensor:
 
 
 def empty_text_error() -> InputError:
-    """The error for a text without words."""
-    return InputError("the text has no words; give a sentence")
+    """Return the error for a text without words."""
+    return InputError("the text contains no words; enter a sentence")

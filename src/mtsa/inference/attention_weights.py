@@ -1,4 +1,4 @@
-"""Attention maps as plain values, and the words and pairs of words with the largest weights."""
+"""Attention maps as JSON-serializable values, and the words and word pairs with the largest weights."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .attention_maps import AttentionMaps
 
 
 def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0) -> dict[str, Any]:
-    """Attention maps as plain values.
+    """Return attention maps as JSON-serializable values.
 
     Args:
         one: the maps of one sentence.
-        features: whether source2token and pooling weights are given for every feature, or as their mean; with them, the
-            weights of word pieces where words have several.
+        features: whether to return source2token and pooling weights of every feature instead of their mean, and the
+            weights of word pieces if words have several.
         digits: significant digits of each weight; 0: all.
     """
     layers = []
@@ -50,14 +50,14 @@ def _rounded(weights: Tensor, digits: int) -> list[Any]:
 
 
 def relative_weights(weights: Tensor) -> Tensor:
-    """Weights relative to a uniform distribution over the nonzero weights of their row."""
+    """Return weights relative to a uniform distribution over the nonzero weights of their row."""
     return weights * (weights > 0).sum(-1, keepdim=True)
 
 
 def strongest_pairs(
     one: AttentionMaps, count: int, *, layer: int = -1, feature: int | None = None
 ) -> list[tuple[float, str, str, str]]:
-    """The pairs with the largest relative weights: (relative weight, head, query word, key word)."""
+    """Return the pairs with the largest relative weights: (relative weight, head, query word, key word)."""
     found = one.layers[layer]
     relative = relative_weights(found.pairs(feature))
     alone = (found.token2token > 0).sum(-1) < 2  # rows with a single key are not informative
@@ -73,7 +73,7 @@ def strongest_pairs(
 
 
 def strongest_words(one: AttentionMaps, count: int) -> list[tuple[float, str]]:
-    """The words with the largest contributions of either sign, or the largest pooling weights: (value, word)."""
+    """Return the words with the largest contributions of either sign, or the largest pooling weights: (value, word)."""
     values = one.contributions if one.contributions is not None else one.pooling
     if values is None:
         return []

@@ -1,4 +1,4 @@
-"""Open a run directory, whatever its task."""
+"""Load a run directory of any task."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mtsa.training.run_directory import open_run
 
 
 def open_predictor(folder: str | Path) -> Predictor:
-    """The predictor of a run directory.
+    """Return the predictor of a run directory.
 
     Raises:
-        InputError: not a run directory, or a file of it is missing or was changed.
+        InputError: not a valid run directory: a file is missing or has a wrong checksum.
     """
     run = open_run(Path(folder))
     return get_task(run.recipe.task).predictor(run)

@@ -9,7 +9,7 @@ from mtsa.metrics.classification import ClassificationScore
 
 
 def draw_confusion(score: ClassificationScore, path: Path) -> None:
-    """Write a PNG: rows are true classes, columns predicted ones, shaded by the share of the row."""
+    """Plot a confusion matrix as PNG: rows are true classes, columns predicted ones, normalized by row."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,6 +1,6 @@
 """Comparison of an exported model with the original: random inputs of several lengths, underflow, and real texts with timing.
 
-Letters: B batch, N tokens.
+Notation: B batch, N tokens.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def open_graph(folder: Path, form: str, file: str | None = None) -> Graph:
 
 
 def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int = 0) -> list[dict[str, Any]]:
-    """The largest difference at each length, alone and among shorter sentences.
+    """Return the largest difference at each length, in batches of one sentence and with shorter ones.
 
     Args:
         parts: the model.
@@ -89,7 +89,7 @@ class _Attention(nn.Module):
 
 @torch.no_grad()
 def check_underflow(form: str) -> dict[str, float]:
-    """Attention where every product of the two factors underflows although the whole exponent is moderate, exported by itself.
+    """Check an exported attention layer on inputs where every product of the two factors underflows.
 
     One key has a source score of 120 and a token score of -240, the others 0 and 0. The values are the largest differences
     from the definition in double precision, of the export and of this package.
@@ -113,14 +113,14 @@ def check_underflow(form: str) -> dict[str, float]:
 
 
 def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: Sequence[str], data: str) -> dict[str, Any]:
-    """The same texts through the model and through the export: labels, differences, and seconds, in batches and one at a time.
+    """Compare the model and the export on texts: labels, differences and time, in batches and one text at a time.
 
     Args:
-        parts: what was exported.
+        parts: the exported model.
         graph: its export.
-        texts: the texts, with their labels where they have some.
-        names: the names of the classes; empty where the model predicts numbers.
-        data: the file they are of.
+        texts: the texts, with labels if available.
+        names: class names; empty for regression models.
+        data: name of the data file.
     """
     count = len(texts.data)
     report: dict[str, Any] = {"data": Path(data).name, "texts": count}
@@ -161,25 +161,25 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
 
 
 def report_header(predictor: Predictor, form: str) -> dict[str, Any]:
-    """Model, versions and machine of the report."""
+    """Return model, versions and machine of the report."""
     recipe = predictor.run.recipe
     return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
 
 
 def report_lines(report: dict[str, Any]) -> list[str]:
-    """The report as text."""
+    """Return the report as text."""
     lines = ["length  largest difference"]
     lines += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
     gaps = report["opposed gaps"]
     lines.append(
-        f"attention by itself where its factors underflow (opposed gaps): {gaps['export']:.1e} from the definition "
-        f"(this package: {gaps['package']:.1e})"
+        f"attention layer with underflowing factors (opposed gaps): {gaps['export']:.1e} from the definition "
+        f"(mtsa: {gaps['package']:.1e})"
     )
     for name in ("texts", "int8"):
         if name in report:
             lines += _text_lines(report[name], "" if name == "texts" else "int8: ")
     if "int8 lengths" in report:
-        lines.append(f"int8: largest difference at these lengths {max(row['apart'] for row in report['int8 lengths']):.1e}")
+        lines.append(f"int8: largest difference {max(row['apart'] for row in report['int8 lengths']):.1e}")
     if "bytes" in report:
         lines.append(", ".join(f"{name}: {size / 1e6:.1f} MB" for name, size in report["bytes"].items()))
     return lines
@@ -189,13 +189,13 @@ def _text_lines(found: dict[str, Any], before: str) -> list[str]:
     told = []
     if "same labels" in found:
         told.append(
-            f"{before}{found['same labels']:,} of {found['texts']:,} labels the same; differences up to {found['apart']:.1e}"
+            f"{before}{found['same labels']:,} of {found['texts']:,} labels equal; largest difference {found['apart']:.1e}"
         )
     if "accuracy" in found:
-        told.append(f"{before}accuracy {found['accuracy']['export']:.4f} (the model: {found['accuracy']['model']:.4f})")
+        told.append(f"{before}accuracy {found['accuracy']['export']:.4f} (model: {found['accuracy']['model']:.4f})")
     for way in ("batches", "one at a time"):
         one = found[way]
         told.append(
-            f"{before}{way}: {one['ratio']:.2f} times as quick as the model ({one['export']:.2f} s, {one['model']:.2f} s)"
+            f"{before}{way}: {one['ratio']:.2f} x the speed of the model ({one['export']:.2f} s, {one['model']:.2f} s)"
         )
     return told

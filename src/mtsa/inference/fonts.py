@@ -1,4 +1,4 @@
-"""Fonts that can write a text: the usual one, and others of this machine for the characters that it lacks."""
+"""Fonts for a text: the default font, and installed fonts for characters that it lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEFAULT = "DejaVu Sans"
 
 
 def find_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
-    """Names of fonts that have the characters of some texts between them, and the characters that none here has."""
+    """Return names of fonts that together cover the characters of some texts, and the characters that no font has."""
     wanted = {letter for text in texts for letter in text if not letter.isspace()}
     names, missing = [DEFAULT], wanted - _characters(DEFAULT)
     for name in _installed() if missing else ():

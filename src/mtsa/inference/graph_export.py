@@ -1,6 +1,6 @@
-"""Export of a model as one graph, from token ids to probabilities, that runs without this package.
+"""Export of a model as a graph from token ids to probabilities that runs without this package.
 
-Letters: B batch, N tokens, C classes, T tags.
+Notation: B batch, N tokens, C classes, T tags.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 
-_INT8 = " With --int8: in 8 bits, where model.int8.onnx is there."
+_INT8 = " With --int8: use the quantized model.int8.onnx."
 _ONNX = '''import onnxruntime
 
 GIVEN = [text for text in sys.argv[1:] if text != "--int8"]
@@ -40,7 +40,7 @@ SESSION = onnxruntime.InferenceSession(str(HERE / ("model.int8.onnx" if "--int8"
 
 
 def MODEL(*arrays):
-    """The graph itself."""
+    """Run the graph."""
     return SESSION.run(None, dict(zip(ABOUT["inputs"], arrays)))'''
 
 _TORCH = '''import torch
@@ -50,7 +50,7 @@ GRAPH = torch.export.load(HERE / "model.pt2").module()
 
 
 def MODEL(*arrays):
-    """The graph itself."""
+    """Run the graph."""
     return [out.detach().numpy() for out in GRAPH(*map(torch.from_numpy, arrays))]'''
 
 
@@ -60,13 +60,13 @@ Graph = Callable[..., Sequence[Any]]
 
 @dataclass(frozen=True)
 class ExportTarget:
-    """A form in which models are exported.
+    """An export format.
 
     Args:
         file: name of the file with the graph.
         save: writes a traced program to a path, with the names of its inputs and outputs.
         load: opens the file as a function of NumPy arrays, for the comparison with the model.
-        code: what the script of the export opens the file with.
+        code: Python code with which the script of the export loads the file.
         note: a sentence for the help text of the script.
     """
 
@@ -112,12 +112,12 @@ TARGETS: dict[str, ExportTarget] = {
 
 
 class ProbabilityModel(nn.Module):
-    """A model from token ids to probabilities: the form that is exported.
+    """The exported module: maps token ids to probabilities.
 
     Args:
         model: the model, in eval mode.
         inputs: the names of its arguments, in order.
-        softmax: whether its logits become probabilities.
+        softmax: whether to apply softmax to the logits.
     """
 
     def __init__(self, model: nn.Module, inputs: tuple[str, ...], softmax: bool) -> None:
@@ -133,7 +133,7 @@ class ProbabilityModel(nn.Module):
 
 @dataclass(frozen=True)
 class CheckTexts:
-    """Texts that a model and its export are compared on (`mtsa export --check`)."""
+    """Texts for the comparison of a model with its export (`mtsa export --check`)."""
 
     data: EncodedData
     labels: list[str]  # of each text, as the file has them; empty where it has none
@@ -141,7 +141,7 @@ class CheckTexts:
 
 @dataclass(frozen=True)
 class ExportSpec:
-    """What an export is made of."""
+    """Specification of an export."""
 
     model: Any
     inputs: tuple[str, ...]  # names of the model's arguments
@@ -160,7 +160,7 @@ class ExportSpec:
 
     @property
     def longest(self) -> int:
-        """The longest sequence that the model can read: that of its pretrained model; 0: any length."""
+        """Maximum input length, that of the pretrained model; 0: no limit."""
         pretrained = getattr(self.model.config, "pretrained", None)
         if pretrained is None:
             return 0
@@ -171,20 +171,20 @@ class ExportSpec:
 
 @contextlib.contextmanager
 def atomic_directory(folder: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to `folder` if the block ends without an error, and deleted otherwise.
+    """Yield a temporary folder that is renamed to `folder` if the block succeeds, and deleted otherwise.
 
     Raises:
         InputError: the folder is not empty, or cannot be created.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} already exists; name another with --out")
+        raise InputError(f"{folder} already exists; choose another folder with --out")
     named, folder = folder, folder.resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
         partial.chmod(0o777 & ~umask())
     except OSError as error:
-        raise InputError(f"{named}: {error.strerror}; name another folder with --out") from None
+        raise InputError(f"{named}: {error.strerror}; choose another folder with --out") from None
     try:
         yield partial
         if folder.exists():
@@ -198,8 +198,8 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
     """Write an export: the graph, the tokenizer, the labels, and a script that runs it.
 
     Args:
-        parts: what is exported.
-        predictor: the opened run.
+        parts: the specification.
+        predictor: the loaded model.
         form: a name in `TARGETS`.
         folder: target folder.
     """
@@ -217,7 +217,7 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
 
 @torch.no_grad()
 def trace(parts: ExportSpec) -> ExportedProgram:
-    """The graph, for every batch size, and every length that the model can read."""
+    """Return the graph with dynamic batch size and length."""
     batch = Dim("batch", min=1, max=_MAX_SIZE)
     most = min(_MAX_SIZE, parts.longest or _MAX_SIZE)
     lengths = {"input_ids": Dim("length", min=1, max=most), "pair_ids": Dim("pair_length", min=1, max=most)}
@@ -249,7 +249,7 @@ def silence_exporters() -> Iterator[None]:
 
 
 def quantize(folder: Path) -> Path:
-    """Write the linear layers of an ONNX export in 8 bits, beside it: `model.int8.onnx`."""
+    """Quantize the linear layers of an ONNX export to 8 bits and write `model.int8.onnx`."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

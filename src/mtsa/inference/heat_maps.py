@@ -42,7 +42,7 @@ def draw_heat_maps(
     from matplotlib import pyplot
 
     if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path}: the ending must be {' or '.join(ENDINGS)}, or .html")
+        raise InputError(f"{path}: the file extension must be {' or '.join(ENDINGS)}, or .html")
     check_choice(maps[0], layer, feature)
     heads = shown_heads(maps[0].layers[layer].heads, most) if maps[0].layers else []
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) if heads else 0.0 for one in maps]
@@ -66,14 +66,14 @@ def draw_heat_maps(
 
 
 def check_choice(one: AttentionMaps, layer: int, feature: int | None) -> None:
-    """Refuse a layer or a feature that the maps do not have; the last layer (-1) is always accepted.
+    """Check that a layer and a feature exist; the last layer (-1) is always accepted.
 
     Raises:
         InputError: it does not exist.
     """
     count = len(one.layers)
     if layer != -1 and not -count <= layer < count:
-        raise InputError(f"layer {layer + 1} does not exist; the model has {count}")
+        raise InputError(f"layer {layer + 1} does not exist; the model has {count} attention layers")
     if count:
         check_feature(one.layers[layer], feature)
     elif feature is not None:
@@ -93,7 +93,7 @@ def _bars_width(count: int) -> float:
 
 
 def shown_heads(masks: Sequence[str], most: int) -> list[int]:
-    """The heads to show if there are more than `most`: the first of each mask in turn."""
+    """Return the heads to show if there are more than `most`: the first of each mask in turn."""
     groups: dict[str, list[int]] = {}
     for number, mask in enumerate(masks):
         groups.setdefault(mask, []).append(number)
@@ -106,14 +106,14 @@ def shown_heads(masks: Sequence[str], most: int) -> list[int]:
 
 
 def check_feature(layer: LayerMaps, feature: int | None) -> None:
-    """Refuse a feature that a head does not have.
+    """Check that a feature exists.
 
     Raises:
         InputError: it does not exist.
     """
     count = layer.source2token.shape[-1]
     if feature is not None and not 0 <= feature < count:
-        raise InputError(f"feature {feature + 1} does not exist; a head of this layer has {count}")
+        raise InputError(f"feature {feature + 1} does not exist; a head of this layer has {count} features")
 
 
 def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], size: float, feature: int | None) -> None:
@@ -144,8 +144,8 @@ def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letter
         told = "" if feature is None else f", feature {feature + 1}"
         axes.set_title(f"head {head + 1}: {found.heads[head]}{told}", fontsize=9)
         if column == 0:
-            axes.set_ylabel("this word ...", fontsize=8)
-        axes.set_xlabel("... attends to", fontsize=8)
+            axes.set_ylabel("query", fontsize=8)
+        axes.set_xlabel("key", fontsize=8)
         drawn.append(axes)
     figure.colorbar(image, ax=drawn, shrink=0.7).set_label("relative to uniform", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
@@ -154,7 +154,7 @@ def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letter
     axes.set_xticks(range(len(heads)), [str(head + 1) for head in heads], fontsize=8)
     _name(axes.set_yticks, _names(one.words), letters)
     axes.set_title("source2token", fontsize=9)
-    axes.set_xlabel("head (mean over its features)" if feature is None else f"head (feature {feature + 1})", fontsize=8)
+    axes.set_xlabel("head (mean over features)" if feature is None else f"head (feature {feature + 1})", fontsize=8)
     figure.colorbar(image, ax=axes, shrink=0.7)
 
 
@@ -188,7 +188,7 @@ def _signed_bars(axes: Any, one: AttentionMaps, letters: float) -> None:
     axes.axhline(0, color="black", linewidth=0.8)
     _name_columns(axes, one.words, letters)
     axes.set_ylabel("contribution", fontsize=8)
-    axes.set_title(f"words {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8)
+    axes.set_title(f"sum {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8)
     axes.tick_params(axis="y", labelsize=8)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 

@@ -1,5 +1,5 @@
 "use strict";
-/* How a model read a sentence, for people: lookPanel(look) makes the part of a page that shows it.
+/* Interactive attention maps of one text: lookPanel(look) creates the part of a page that shows them.
    look: { words, answer, layers: [{ heads, token2token, source2token, pieces }], pooling, contributions, bias }, as the API and
    `mtsa explain --json --features` give it; pieces, contributions and bias may be missing, and a model may have no layers. */
 
@@ -18,7 +18,7 @@ function el(tag, options = {}, ...children) {
 const sum = values => values.reduce((total, value) => total + value, 0);
 
 /* Of one head: [query][key]. With a feature (from 0), the weights of that feature alone: the definition adds its source2token
-   score to the pair's score, so the weights multiply, and each row is shared out anew. */
+   score to the pair's score, so the weights multiply, and each row is normalized again. */
 function headWeights(layer, head, feature) {
   if (feature < 0) return layer.token2token[head];
   const exact = layer.pieces || layer, source = exact.source2token[head];
@@ -28,7 +28,7 @@ function headWeights(layer, head, feature) {
   });
   return layer.pieces ? mergedPieces(rows, layer.pieces.word) : rows;
 }
-/* Weights of word pieces as weights of words: summed over the pieces looked at, in the mean of those that look at anything. */
+/* Weights of word pieces as weights of words: summed over key pieces, averaged over query pieces with nonzero weights. */
 function mergedPieces(rows, word) {
   const count = Math.max(...word) + 1, merged = Array.from({ length: count }, () => Array(count).fill(0)), looking = Array(count).fill(0);
   rows.forEach((row, query) => {
@@ -37,27 +37,27 @@ function mergedPieces(rows, word) {
   });
   return merged.map((row, query) => row.map(value => value / Math.max(1, looking[query])));
 }
-/* Of one head: what it takes from each word by itself, for a feature, or in the mean of all. */
+/* Source2token weights of one head: of one feature, or averaged over all. */
 function sourceWeights(layer, head, feature) {
   return layer.source2token[head].map(values => feature < 0 ? sum(values) / values.length : values[feature]);
 }
-/* Weights as times the even share of those that are not 0. */
+/* Weights relative to a uniform distribution over the nonzero ones. */
 function timesEven(row) {
   const seen = row.filter(value => value > 0).length;
   return row.map(value => value * seen);
 }
 const signed = value => `${value <= -.005 ? "\u2212" : "+"}${Math.abs(value).toFixed(2)}`;
 const average = rows => rows.map(values => sum(values) / values.length);
-/* Which way a head looks, told from its weights. */
+/* The direction of a head, from its weights. */
 function direction(rows) {
   let earlier = false, later = false, itself = false;
   rows.forEach((row, query) => row.forEach((value, key) => {
     if (value > 0) { if (key < query) earlier = true; else if (key > query) later = true; else itself = true; }
   }));
-  if (earlier && later) return "looks both ways";
-  if (earlier) return itself ? "looks at itself and earlier words" : "looks at earlier words";
-  if (later) return itself ? "looks at itself and later words" : "looks at later words";
-  return itself ? "looks at itself" : "looks at nothing";
+  if (earlier && later) return "attends to earlier and later words";
+  if (earlier) return itself ? "attends to itself and earlier words" : "attends to earlier words";
+  if (later) return itself ? "attends to itself and later words" : "attends to later words";
+  return itself ? "attends to itself" : "attends to no word";
 }
 
 /* ---- pictures ---- */
@@ -163,7 +163,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   const layer = () => look.layers[state.layer];
   const layered = look.layers.length > 0, gains = look.contributions || null;
   const features = () => layered ? layer().source2token[0][0].length : 0;
-  const words = el("div", { className: "words", role: "group", "aria-label": "words of the sentence" });
+  const words = el("div", { className: "words", role: "group", "aria-label": "words of the text" });
   const readout = el("p", { className: "readout", "aria-live": "polite" });
   const heads = el("div", { className: "heads" });
   const legend = el("p", { className: "small" });
@@ -192,7 +192,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   function strongest(head) {
     const row = headWeights(layer(), head, state.feature)[state.word];
     const order = row.map((value, key) => [value, key]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
-    if (!order.length) return "nothing to look at";
+    if (!order.length) return "no allowed word";
     return order.slice(0, 3).map(([value, key]) => `${quoted(key)} ${Math.round(100 * value)} %`).join(", ");
   }
   const repeated = new Set(look.words.filter((word, place) => look.words.indexOf(word) !== place));
@@ -201,23 +201,23 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     const chosen = state.word >= 0;
     [...words.children].forEach((button, place) => button.setAttribute("aria-pressed", String(place === state.word)));
     readout.replaceChildren(...(!layered ? numbersOf(state.word) : chosen
-      ? [el("strong", {}, quoted(state.word)), " looks at: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; "), cell ? el("br") : "", cell]
-      : [cell || "Point at a word, or move to it with Tab and the arrow keys, to see where it looks. Until then the words above each map are coloured by what the head takes from each of them by itself."]));
+      ? [el("strong", {}, quoted(state.word)), " attends to: ", layer().heads.map((mask, head) => `head ${head + 1}: ${strongest(head)}`).join("; "), cell ? el("br") : "", cell]
+      : [cell || "Hover over a word, or select it with Tab and the arrow keys, to see its attention weights. Without a selection, the words above each map are coloured by their source2token weights."]));
     [...heads.querySelectorAll(".strip[data-head]")].forEach(strip => {
       const head = Number(strip.dataset.head);
       const row = chosen ? headWeights(layer(), head, state.feature)[state.word] : sourceWeights(layer(), head, state.feature);
       shadeStrip(strip, timesEven(row), row, chosen ? "--mark" : "--warm");
     });
   }
-  /* Of a model without layers: what is known of a word. */
+  /* For models without attention layers: the values of a word. */
   function numbersOf(place) {
-    if (place < 0) return ["Point at a word, or move to it with Tab and the arrow keys, to see its numbers."];
+    if (place < 0) return ["Hover over a word, or select it with Tab and the arrow keys, to see its values."];
     const told = [];
     if (gains) told.push(`contributes ${signed(gains[place])} to the output`);
-    if (look.pooling !== null) told.push(`has ${(100 * average(look.pooling)[place]).toFixed(1)} % of the vector of the whole sentence`);
+    if (look.pooling !== null) told.push(`has ${(100 * average(look.pooling)[place]).toFixed(1)} % of the pooling weight`);
     return [el("strong", {}, quoted(place)), ` ${told.join(" and ")}.`];
   }
-  /* A bar for each word, to the right where it raises the output and to the left where it lowers it. */
+  /* A bar for each word: to the right for positive contributions, to the left for negative ones. */
   function gainBars() {
     const top = Math.max(...gains.map(Math.abs), 1e-9);
     return el("div", { className: "gains" }, ...look.words.map((word, place) => {
@@ -231,11 +231,11 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     if (look.pooling !== null) {
       const mean = average(look.pooling), strip = stripOf({});
       shadeStrip(strip, timesEven(mean), mean, "--warm");
-      parts.push(el("figure", {}, el("figcaption", {}, "What the vector of the whole sentence takes from each word (pooling, mean of all its features)"), strip));
-      if (!layered) maps.push({ title: "Pooling", flat: true, rows: timesEven(mean).map(value => [value]), rowNames: look.words, columnNames: ["times the even share"], colour: "warm", top: Math.max(2, ...timesEven(mean)), figure: value => value.toFixed(2) });
+      parts.push(el("figure", {}, el("figcaption", {}, "Pooling weights (mean over features)"), strip));
+      if (!layered) maps.push({ title: "Pooling", flat: true, rows: timesEven(mean).map(value => [value]), rowNames: look.words, columnNames: ["relative to uniform"], colour: "warm", top: Math.max(2, ...timesEven(mean)), figure: value => value.toFixed(2) });
     }
     if (gains) {
-      const total = sum(gains) + look.bias, title = `What each word adds to the output ${signed(total)} (the bias adds ${signed(look.bias)})`;
+      const total = sum(gains) + look.bias, title = `Contributions of the words to the output ${signed(total)} (bias ${signed(look.bias)})`;
       parts.push(el("figure", { className: "wide" }, el("figcaption", {}, title), gainBars()));
       maps.push({ title, flat: true, rows: gains.map(value => [value]), rowNames: look.words, columnNames: [""], colour: "mark", top: Math.max(...gains.map(Math.abs), 1e-9), figure: signed });
     }
@@ -245,7 +245,7 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     const top = Math.max(2, ...times);
     [...strip.children].forEach((word, place) => {
       word.style.background = `color-mix(in srgb, var(${colour}) ${Math.round(80 * Math.min(1, times[place] / top))}%, transparent)`;
-      word.title = `${(100 * row[place]).toFixed(1)} %, ${times[place].toFixed(2)} times the even share`;
+      word.title = `${(100 * row[place]).toFixed(1)} %, ${times[place].toFixed(2)} x uniform`;
     });
   }
   const stripOf = options => el("div", { className: "strip", ...options }, ...look.words.map(word => el("span", {}, word)));
@@ -267,14 +267,14 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     if (layered) drawLayer();
     else { heads.replaceChildren(); readout.style.minHeight = "3.1em"; }
     heads.append(...wordParts());
-    if (!layered) legend.textContent = gains ? "Blue raises the output, red lowers it. All bars and the bias sum to the output: the logit of the predicted class, or the predicted number." : "Full orange is at least 2 times the even share.";
-    else if (gains) legend.textContent += " Bars below words: blue raises the output, red lowers it; with the bias they sum to the logit of the predicted class, or to the predicted number.";
+    if (!layered) legend.textContent = gains ? "Blue: positive contribution, red: negative. Contributions and bias sum to the output: the logit of the predicted class, or the predicted value." : "Full colour: at least 2 x the uniform weight.";
+    else if (gains) legend.textContent += " Bars: blue for positive contributions, red for negative ones; with the bias they sum to the logit of the predicted class, or to the predicted value.";
     paintWords();
   }
   function drawLayer() {
     readout.style.height = `${1.55 * (2 + Math.min(4, Math.ceil(layer().heads.length / 2)))}em`;  // so that nothing below it jumps
     const now = layer(), all = now.heads.map((_, head) => headWeights(now, head, state.feature));
-    shown.textContent = state.feature < 0 ? `all ${features()} together` : `${state.feature + 1} of ${features()}`;
+    shown.textContent = state.feature < 0 ? `all ${features()}` : `${state.feature + 1} of ${features()}`;
     const times = all.map(rows => rows.map(timesEven));
     const top = Math.max(2, ...times.map(rows => Math.max(...rows.map(row => Math.max(...row)))));
     const own = now.heads.map((_, head) => timesEven(sourceWeights(now, head, state.feature)));
@@ -283,14 +283,14 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     maps = all.map((rows, head) => ({
       title: `Head ${head + 1} (${now.heads[head]})${told}: ${direction(now.token2token[head])}`,
       rows: times[head], rowNames: look.words, columnNames: look.words, colour: "mark", top,
-      tip: (query, key) => rows[query].every(value => value === 0) ? `Head ${head + 1}: ${quoted(query)} has nothing to look at`
-        : `Head ${head + 1}: ${quoted(query)} \u2192 ${quoted(key)}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} times the even share`,
+      tip: (query, key) => rows[query].every(value => value === 0) ? `Head ${head + 1}: ${quoted(query)} has no allowed word`
+        : `Head ${head + 1}: ${quoted(query)} \u2192 ${quoted(key)}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} x uniform`,
     }));
     const source = {
-      title: `Each word by itself (source2token)${told}`, flat: true,
+      title: `Source2token weights by head${told}`, flat: true,
       rows: look.words.map((_, word) => own.map(row => row[word])), rowNames: look.words,
       columnNames: now.heads.map((_, head) => String(head + 1)), colour: "warm", top: ownTop,
-      tip: (word, head) => `Head ${head + 1} takes ${own[head][word].toFixed(2)} times the even share from ${quoted(word)}`,
+      tip: (word, head) => `Head ${head + 1}: source2token weight of ${quoted(word)}: ${own[head][word].toFixed(2)} x uniform`,
     };
     heads.replaceChildren(
       ...maps.map((map, head) => el("figure", {}, el("figcaption", {}, map.title), stripOf({ "data-head": head }), mapCanvas(map, true))),
@@ -302,9 +302,9 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
       const size = measured(document.createElement("canvas").getContext("2d"), map);
       map.at = paint(sized(map.canvas, size.width, size.height), map, 0, 0, colours);
     }
-    const even = Math.max(...times.flat(2)) < 1.1 ? "This layer looks at all words nearly alike here. " : "";
-    legend.textContent = `${even}Rows: the words that look; columns: the words they look at. Full blue is ${top.toFixed(1)} times the even share of a row, full orange ${ownTop.toFixed(1)} times. ` +
-      (state.feature < 0 ? "Choose a feature to see its own weights: in this attention every feature has them." : "These are the weights of this feature alone.");
+    const even = Math.max(...times.flat(2)) < 1.1 ? "The attention of this layer is nearly uniform. " : "";
+    legend.textContent = `${even}Rows: queries; columns: keys. Full blue: ${top.toFixed(1)} x the uniform weight of a row; full orange: ${ownTop.toFixed(1)} x. ` +
+      (state.feature < 0 ? "Select a feature to see its weights: in tensorized attention, every feature has its own." : "Weights of the selected feature.");
   }
   const stay = place => { state.chosen = place; choose(place); };
   look.words.forEach((word, place) => words.append(el("button", {
@@ -320,12 +320,12 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
       event.target.tabIndex = -1; next.tabIndex = 0; next.focus();
     },
   }, look.words.length > MOST_NAMES ? el("small", {}, `${place + 1} `) : null, word)));
-  const node = el("section", { className: "look", "aria-label": `how the model read: ${look.words.join(" ").slice(0, 80)}` },
+  const node = el("section", { className: "look", "aria-label": `attention maps: ${look.words.join(" ").slice(0, 80)}` },
     words, readout,
     el("div", { className: "choices" },
-      look.layers.length > 1 ? el("label", {}, "layer", layers) : null,
-      layered ? el("label", {}, "feature", slider, shown) : null,
-      el("button", { type: "button", onclick: save }, "Save picture")),
+      look.layers.length > 1 ? el("label", {}, "Layer", layers) : null,
+      layered ? el("label", {}, "Feature", slider, shown) : null,
+      el("button", { type: "button", onclick: save }, "Save as PNG")),
     heads, legend);
   function save() {
     const many = look.words.length > MOST_NAMES, lines = [heading, look.answer];

@@ -9,7 +9,7 @@ from mtsa.metrics.calibration import BINS, Calibration
 
 
 def draw_reliability(calibration: Calibration, path: Path) -> None:
-    """Write a PNG: accuracy by the probability of the predicted class, and below it how many predictions each bin has."""
+    """Plot a reliability diagram as PNG: accuracy by confidence, and the number of predictions in each bin."""
     import matplotlib
 
     matplotlib.use("Agg")

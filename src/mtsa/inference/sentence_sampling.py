@@ -12,7 +12,7 @@ SHORTEST, LONGEST = 4, 20  # words, so that every map can be read
 
 
 def sample_sentences(predictor: Predictor, data: str, count: int, seed: int, **reading: Any) -> list[str]:
-    """`count` different sentences of 4 to 20 words; for pairs, from both sides.
+    """Return `count` different random sentences of 4 to 20 words; for pairs, from both sides.
 
     Raises:
         InputError: invalid data, or fewer such sentences than requested.
@@ -20,6 +20,6 @@ def sample_sentences(predictor: Predictor, data: str, count: int, seed: int, **r
     known = sorted({text for text in predictor.texts_of(data, **reading) if SHORTEST <= len(text.split()) <= LONGEST})
     if len(known) < count:
         raise InputError(
-            f"{data} has {len(known)} different sentences of {SHORTEST} to {LONGEST} words; {count} are requested"
+            f"{data} contains {len(known)} different sentences of {SHORTEST} to {LONGEST} words, but {count} were requested"
         )
     return random.Random(seed).sample(known, count)

@@ -1,6 +1,6 @@
-"""Files of sentence vectors, written row by row without knowing how many there will be: NumPy or safetensors.
+"""Files of sentence vectors in NumPy or safetensors format, written row by row.
 
-Both formats begin with a header that holds the shape; room is kept for it, and it is filled in at the end.
+Both formats start with a header that contains the shape; its space is reserved and filled at the end.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _HEADERS = {".npy": _numpy_header, ".safetensors": _safetensors_header}
 
 @contextmanager
 def vector_file(path: Path, width: int) -> Iterator[Callable[[Tensor], None]]:
-    """What takes rows [n, width] to write; the file appears when all are in it.
+    """Yield a function that writes rows [n, width]; the file is created when the block succeeds.
 
     Raises:
-        InputError: the ending is neither .npy nor .safetensors.
+        InputError: the file extension is neither .npy nor .safetensors.
     """
     ending = path.suffix.lower()
     if ending not in _HEADERS:
-        raise InputError(f"--out {path}: the ending must be .npy or .safetensors")
+        raise InputError(f"--out {path}: the file extension must be .npy or .safetensors")
     rows = 0
     with replacing(path) as partial, partial.open("wb") as file:
         file.write(b"\0" * _ROOM)

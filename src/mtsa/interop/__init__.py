@@ -18,9 +18,9 @@ M = TypeVar("M")
 
 
 def as_multihead_attention(layer: MultiMaskAttention, *, batch_first: bool = True) -> AsMultiheadAttention:
-    """A module with the interface of `nn.MultiheadAttention` that calls a `MultiMaskAttention`.
+    """Wrap a `MultiMaskAttention` in a module with the interface of `nn.MultiheadAttention`.
 
-    `batch_first` must be equal to that of the surrounding module, whose default is False:
+    `batch_first` must match the surrounding module, whose default is False:
 
         block = nn.TransformerEncoderLayer(48, 4, batch_first=True)
         block.self_attn = as_multihead_attention(mtsa.MultiMaskAttention(48, 4), batch_first=True)
@@ -35,9 +35,9 @@ def as_multihead_attention(layer: MultiMaskAttention, *, batch_first: bool = Tru
 
 
 def replace_self_attention(model: M, **options: Any) -> M:
-    """Replace the encoder self-attention of a `transformers` model by tensorized attention, in place, and return the model.
+    """Replace the encoder self-attention of a `transformers` model with tensorized attention, in place, and return the model.
 
-    The weights and biases of q, k, v and output stay; source2token scores are added. With the default options, the output of
+    The weights and biases of q, k, v and output are kept; source2token scores are added. With default options, the output of
     the model does not change: masks are full, `pairwise` is the identity, the source2token scores are 0.
 
     Args:
@@ -57,9 +57,9 @@ def replace_self_attention(model: M, **options: Any) -> M:
 
 
 def sentence_transformer(run: str | Path) -> SentenceTransformer:
-    """A `SentenceTransformer` of a run directory: `.encode(texts)` returns the vectors of `mtsa embed`.
+    """Load a run directory as a `SentenceTransformer`: `.encode(texts)` returns the vectors of `mtsa embed`.
 
-    `SentenceTransformer(run, trust_remote_code=True)` does the same; this function does not need that option.
+    Equivalent to `SentenceTransformer(run, trust_remote_code=True)`, without the need to trust remote code.
 
     Raises:
         InputError: not a valid run directory.

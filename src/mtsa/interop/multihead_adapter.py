@@ -26,7 +26,7 @@ class AsMultiheadAttention(nn.Module):
         if not isinstance(layer, MultiMaskAttention):
             raise TypeError(f"layer is a {type(layer).__name__}; it must be a MultiMaskAttention")
         if layer.out_dim != layer.embed_dim:
-            raise ValueError(f"the layer maps {layer.embed_dim} to {layer.out_dim}; both widths must be equal here")
+            raise ValueError(f"the layer maps {layer.embed_dim} to {layer.out_dim}; input and output width must be equal")
         self.layer, self.batch_first = layer, batch_first
         self.embed_dim, self.num_heads = layer.embed_dim, layer.num_heads
 
@@ -41,18 +41,22 @@ class AsMultiheadAttention(nn.Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """(output [B, N, E], token2token weights [B, N, M] or [B, H, N, M], or None); without batch_first [N, B, E].
+        """Return (output [B, N, E], token2token weights [B, N, M] or [B, H, N, M] or None); [N, B, E] without batch_first.
 
         Raises:
-            ValueError: key and value differ, the mask is not that of the layer, or weights are not available.
+            ValueError: key and value differ, attn_mask differs from the masks of the layer, or weights are not available.
         """
         if query.dim() != 3:
-            raise ValueError(f"query has shape {tuple(query.shape)}; it must have three axes, so add a batch axis")
+            raise ValueError(
+                f"query has shape {tuple(query.shape)}; it must have three dimensions; add a batch dimension with unsqueeze"
+            )
         if key is not value:
             raise ValueError("key and value must be the same tensor: tensorized attention computes both from one sequence")
         causal = all(rule == Forward(include_self=True) for rule in self.layer.masks)
         if (is_causal and not causal) or (attn_mask is not None and not (is_causal or self._has(attn_mask))):
-            raise ValueError('attn_mask differs from the masks of the layer; choose them there, such as masks="causal"')
+            raise ValueError(
+                'attn_mask differs from the masks of the layer; set the masks of the layer instead, such as masks="causal"'
+            )
         context: dict[str, Any] = {} if key is query else {"context": self._batch_first(key)}
         query = self._batch_first(query)
         if not need_weights:
@@ -60,7 +64,7 @@ class AsMultiheadAttention(nn.Module):
             return self._batch_first(out), None
         layer = self.layer
         if context or (layer.training and (layer.dense_dropout > 0 or layer.attention_dropout > 0)):
-            raise ValueError("weights are not available for another sequence or with dropout; pass need_weights=False")
+            raise ValueError("weights are not available for cross-attention or with dropout; pass need_weights=False")
         real = None if key_padding_mask is None else from_key_padding_mask(key_padding_mask)
         explanation = layer.explain(query, real)
         weights = explanation.token2token.mean(1) if average_attn_weights else explanation.token2token

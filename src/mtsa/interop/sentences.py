@@ -30,29 +30,29 @@ class SentenceModule(InputModule):
         super().__init__()
         self.run = open_run(folder)
         if get_task(self.run.recipe.task).predictor(self.run).sentence_embedder() is None:
-            raise InputError(f"{folder} contains a model without sentence vectors; use one of texts or pairs of texts")
+            raise InputError(f"{folder} contains a model without sentence vectors; use a model for texts or pairs of texts")
         self.model: Any = self.run.model
         self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.max_length or None
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **unused: Any) -> dict[str, Tensor]:
-        """Texts as a padded batch of token ids."""
+        """Tokenize texts into a padded batch of token ids."""
         for text in inputs:
             if not isinstance(text, str):
-                raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a text")
+                raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a string")
         rows, _ = tokenization.encode_texts(
             self.run.tokenizer, [(prompt or "") + text for text in inputs], self.max_seq_length or 0
         )
         return make_batch(rows)
 
     def forward(self, features: dict[str, Any], **unused: Any) -> dict[str, Any]:
-        """The features with `sentence_embedding` [B, D]."""
+        """Return the features with `sentence_embedding` [B, D]."""
         ids, mask = features["input_ids"], features["attention_mask"]
         features["sentence_embedding"] = self.model.sentences(ids, mask.bool()).vectors
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Width of a sentence vector."""
+        """Return width of a sentence vector."""
         width: int = self.model.encoder.out_dim
         return width
 
@@ -62,5 +62,5 @@ class SentenceModule(InputModule):
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **unused: Any) -> SentenceModule:  # type: ignore[override]
-        """The module of a local run directory."""
+        """Return the module of a local run directory."""
         return cls(Path(model_name_or_path) / subfolder)

@@ -17,23 +17,23 @@ class BleuScore:
 
     @property
     def count(self) -> int:
-        """Sentences."""
+        """Number of sentences."""
         return len(self.counts)
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model."""
+        """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": self.bleu, "bleu": self.bleu}
 
     def line(self) -> str:
-        """The main metrics in one line."""
+        """Return the main metrics in one line."""
         return f"BLEU {self.bleu:.1f} ({self.count:,} sentences; {self.signature})"
 
     def table(self) -> str:
-        """All metrics as a table."""
+        """Return all metrics as a table."""
         return self.line()
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
         return {
             "bleu": self.bleu,
             "signature": self.signature,
@@ -53,7 +53,7 @@ def score_translations(truths: Sequence[str], answers: Sequence[str]) -> BleuSco
 
 
 def bleu_of(counts: Sequence[Sequence[int]]) -> float:
-    """Corpus BLEU of sentences given by their counts."""
+    """Return the corpus BLEU of sentences given by their counts."""
     from sacrebleu.metrics.bleu import BLEU
 
     totals = [sum(column) for column in zip(*counts, strict=True)]

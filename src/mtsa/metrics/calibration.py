@@ -1,6 +1,6 @@
 """Calibration of a classifier: temperature, expected calibration error, log loss, and the bins of a reliability diagram.
 
-Letters: n examples, C classes.
+Notation: n examples, C classes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEPS = 60  # of the search, which needs about ten
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """The predictions whose probability of the predicted class is in one interval."""
+    """A bin of the reliability diagram: the predictions whose confidence is in one interval."""
 
     count: int
     confidence: float  # mean probability of the predicted class; 0 without predictions
@@ -27,7 +27,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well probabilities match the shares of correct predictions."""
+    """Calibration metrics: how well predicted probabilities match accuracy."""
 
     ece: float  # expected calibration error of the predicted class, over equal-width bins
     log_loss: float  # mean negative log probability of the correct class
@@ -64,7 +64,7 @@ def measure_calibration(logits: Tensor, labels: Tensor) -> Calibration:
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature T for which softmax(logits / T) has the smallest log loss.
+    """Return the temperature T for which softmax(logits / T) has the smallest log loss.
 
     The log loss is convex in 1/T, so its minimum is the root of the derivative, found by Newton steps inside a bracket. A
     share 1/(n + 2) of each target goes to the other classes (Laplace's rule of succession), so that n correct predictions do

@@ -1,4 +1,4 @@
-"""Metrics of a classifier: accuracy, macro-F1, the confusion matrix, and calibration where there are probabilities."""
+"""Metrics of a classifier: accuracy, macro-F1, confusion matrix, and calibration if probabilities are available."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .calibration import Calibration
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: precision, recall and F1 (0 where undefined), and how many examples have it."""
+    """Precision, recall and F1 (0 if undefined) of one class, and its number of examples."""
 
     label: str
     precision: float
@@ -30,12 +30,12 @@ class ClassificationScore:
 
     @property
     def count(self) -> int:
-        """How many examples."""
+        """Number of examples."""
         return sum(map(sum, self.confusion))
 
     @property
     def accuracy(self) -> float:
-        """The share of correct predictions."""
+        """Fraction of correct predictions."""
         return sum(self.confusion[number][number] for number in range(len(self.labels))) / max(1, self.count)
 
     @property
@@ -52,34 +52,34 @@ class ClassificationScore:
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes that occur in truth or predictions."""
+        """Mean F1 of the classes that occur among the labels or the predictions."""
         there = [
             score.f1 for number, score in enumerate(self.classes) if score.count or any(row[number] for row in self.confusion)
         ]
         return sum(there) / len(there) if there else 0.0
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model."""
+        """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": self.accuracy, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def line(self) -> str:
-        """The main metrics in one line."""
+        """Return the main metrics in one line."""
         calibration = self.calibration
         shown = "" if calibration is None else f", log loss {calibration.log_loss:.3f}, ECE {calibration.ece:.3f}"
         return f"accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f}{shown} ({self.count:,} examples)"
 
     def table(self) -> str:
-        """The main metrics, and those of each class."""
+        """Return the main metrics, and those of each class."""
         width = max(5, *(len(label) for label in self.labels))
-        lines = [self.line(), "", f"{'class':{width}}  precision  recall     F1   count"]
+        lines = [self.line(), "", f"{'class':{width}}  precision  recall     F1  support"]
         lines += [
-            f"{row.label:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.count:6,}"
+            f"{row.label:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.count:7,}"
             for row in self.classes
         ]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
         return {
             "accuracy": self.accuracy,
             "macro_f1": self.macro_f1,

@@ -20,31 +20,31 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The share of correct items among the predicted ones; 0 if there are none."""
+        """Fraction of predicted items that are correct; 0 if there are none."""
         return self.right / self.answered if self.answered else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of correct items among the true ones; 0 if there are none."""
+        """Fraction of true items that are found; 0 if there are none."""
         return self.right / self.there if self.there else 0.0
 
     @property
     def f1(self) -> float:
-        """Their harmonic mean."""
+        """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 
     def as_json(self) -> dict[str, float]:
-        """The metrics as plain values."""
+        """Return the metrics as a JSON-serializable dict."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **vars(self)}
 
 
 def label_table(labels: Mapping[str, Counts]) -> list[str]:
-    """A line for each label, under a heading; nothing without labels."""
+    """Return a table with one row per label; empty without labels."""
     if not labels:
         return []
     width = max(5, *map(len, labels))
-    return ["", f"{'label':{width}}  precision  recall     F1   there"] + [
-        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.there:6,}"
+    return ["", f"{'label':{width}}  precision  recall     F1  support"] + [
+        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.there:7,}"
         for name, row in sorted(labels.items())
     ]

@@ -1,4 +1,4 @@
-"""What the metrics of every task have in common."""
+"""The interface of the metrics of every task."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ from mtsa.errors import InputError
 
 
 class Metrics(Protocol):
-    """The metrics of a model's predictions. Those of a new task need these five members."""
+    """Metrics of a model's predictions; the metrics of a new task must have these five members."""
 
     @property
     def count(self) -> int:
-        """How many predictions were scored."""
+        """Number of scored predictions."""
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model, higher is better."""
+        """Return the metrics to follow in training; `score` selects the best model, higher is better."""
 
     def line(self) -> str:
-        """The main metrics in one line."""
+        """Return the main metrics in one line."""
 
     def table(self) -> str:
-        """All metrics as a table."""
+        """Return all metrics as a table."""
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
 
 
 @dataclass(frozen=True)
 class PartScore:
-    """The metrics of a model on one part of the data, with the loss, where there is one."""
+    """The metrics of a model on one part of the data, with the loss if available."""
 
     metrics: Metrics
     loss: float | None = None
 
     @property
     def figures(self) -> Metrics:
-        """The old name of `metrics`."""
-        warnings.warn("figures is now called metrics; the old name works until version 0.4", DeprecationWarning, stacklevel=2)
+        """Deprecated name of `metrics`."""
+        warnings.warn(
+            "figures is deprecated and will be removed in version 0.4; use metrics", DeprecationWarning, stacklevel=2
+        )
         return self.metrics
 
     def curve(self, select: str = "") -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model, ties are broken by the loss.
+        """Return the metrics to follow in training; `score` selects the best model, ties are broken by the loss.
 
         Args:
-            select: the metric that is the score; empty: the one that the task chooses.
+            select: name of the metric to use as the score; empty: the default of the task.
 
         Raises:
-            InputError: there is no such metric.
+            InputError: unknown metric.
         """
         metrics = self.metrics.curve()
         if select and select not in metrics:
             known = ", ".join(name for name in metrics if name != "score")
-            raise InputError(f"training.metric is {select}, but the metrics of this task are {known}; remove it")
+            raise InputError(
+                f"training.metric is {select}, but this task has the metrics {known}; remove it or choose one of these"
+            )
         if select:
             metrics = {**metrics, "score": metrics[select]}
         if self.loss is None:
@@ -62,5 +66,5 @@ class PartScore:
         return {**metrics, "score": metrics["score"] - 1e-6 * min(self.loss, 100.0), "loss": self.loss}
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
         return {**self.metrics.as_json(), **({} if self.loss is None else {"loss": self.loss})}

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RegressionScore:
-    """Mean squared error, mean absolute error, and correlations: Pearson's and of ranks (0 where one side does not vary)."""
+    """Mean squared error, mean absolute error, and Pearson and Spearman correlation (0 if one side is constant)."""
 
     mse: float
     mae: float
@@ -19,20 +19,20 @@ class RegressionScore:
     count: int
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model."""
+        """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson, "spearman": self.spearman}
 
     def line(self) -> str:
-        """The main metrics in one line."""
-        correlations = f"correlation {self.pearson:.3f}, of ranks {self.spearman:.3f}"
+        """Return the main metrics in one line."""
+        correlations = f"Pearson {self.pearson:.3f}, Spearman {self.spearman:.3f}"
         return f"mse {self.mse:.4g}, mae {self.mae:.4g}, {correlations} ({self.count:,} examples)"
 
     def table(self) -> str:
-        """All metrics as a table."""
+        """Return all metrics as a table."""
         return self.line()
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
         return dict(vars(self))
 
 

@@ -20,7 +20,7 @@ from .counts import Counts, label_table
 
 @dataclass
 class RoleScore:
-    """All metrics: in total, by label, and the number of complete frames."""
+    """Metrics in total and per label, and the number of complete frames."""
 
     total: Counts = field(default_factory=Counts)
     labels: dict[str, Counts] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class RoleScore:
 
     @property
     def complete(self) -> float:
-        """The share of complete frames."""
+        """Fraction of complete frames."""
         return self.perfect / self.frames if self.frames else 0.0
 
     def add(self, gold: Frame | None, answer: Frame | None) -> None:
@@ -46,29 +46,29 @@ class RoleScore:
 
     @property
     def count(self) -> int:
-        """Frames."""
+        """Number of frames."""
         return self.frames
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model."""
+        """Return the metrics to follow in training; `score` selects the best model."""
         found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
         return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **found}
 
     def line(self) -> str:
-        """The main metrics in one line."""
+        """Return the main metrics on one line."""
         total = self.total
-        finding = "" if self.predicates is None else f"; finding predicates: F1 {self.predicates.f1:.3f}"
+        finding = "" if self.predicates is None else f"; predicate identification: F1 {self.predicates.f1:.3f}"
         return (
             f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}, complete {self.complete:.3f} "
             f"({self.frames:,} predicates){finding}"
         )
 
     def table(self) -> str:
-        """The main metrics, and those of each label."""
+        """Return the main metrics, and those of each label."""
         return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values; labels by name."""
+        """Return all metrics as a JSON-serializable dict; labels by name."""
         total = self.total.as_json()
         labels = {label: self.labels[label].as_json() for label in sorted(self.labels)}
         values: dict[str, Any] = {

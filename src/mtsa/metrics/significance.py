@@ -1,6 +1,6 @@
-"""Whether two models differ: intervals and p-values from the folds of a cross-validation, adjusted for several comparisons.
+"""Significance tests: confidence intervals and p-values over cross-validation folds, adjusted for multiple comparisons.
 
-The training sets of folds overlap, so that their scores are not independent. The variance is therefore corrected by the ratio
+The training sets of folds overlap, so their scores are not independent. The variance is therefore corrected by the ratio
 of test to training examples (Nadeau and Bengio, 2003). p-values are adjusted for the number of comparisons (Holm, 1979).
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL = 0.05
-"""Differences with a p-value below this are significant; intervals cover 1 - LEVEL."""
+"""Significance level: differences with a smaller p-value are significant; confidence intervals cover 1 - LEVEL."""
 _ROUNDING = 1e-9  # differences of scores that are closer than this are equal
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between two models, with its interval and its p-value."""
+    """Difference between two models, with its confidence interval and p-value."""
 
     mean: float
     low: float
@@ -28,7 +28,7 @@ class Difference:
 
 
 def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """The difference over the folds of a cross-validation, with the corrected resampled t-test.
+    """Return the difference over cross-validation folds, with the corrected resampled t-test.
 
     If the difference is the same on every fold, its variance cannot be estimated, and p is 1.
 
@@ -45,21 +45,21 @@ def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
 
 
 def corrected_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The interval of the mean over the folds of a cross-validation."""
+    """Return the confidence interval of the mean over cross-validation folds."""
     mean, error = corrected_error(values)
     half = t_quantile(LEVEL, len(values) - 1) * error
     return mean - half, mean + half
 
 
 def corrected_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean over the folds of a cross-validation, and its corrected standard error."""
+    """Return the mean over cross-validation folds and its corrected standard error."""
     folds = len(values)
     ratio = 1 / (folds - 1)  # of test to training examples
     return statistics.fmean(values), math.sqrt((1 / folds + ratio) * statistics.variance(values))
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number."""
+    """Return p-values adjusted for multiple comparisons (Holm)."""
     order = sorted(range(len(values)), key=values.__getitem__)
     adjusted, largest = [0.0] * len(values), 0.0
     for rank, place in enumerate(order):
@@ -69,10 +69,10 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def two_sided_p(t: float, freedom: int) -> float:
-    """The probability of a value of Student's t at least as far from 0 as this one.
+    """Return the two-sided p-value of a t statistic.
 
     Args:
-        t: the value.
+        t: the statistic.
         freedom: degrees of freedom; for whole numbers the distribution is a finite sum (Abramowitz and Stegun, 26.7.3 and 4).
     """
     angle = math.atan2(abs(t), math.sqrt(freedom))
@@ -87,7 +87,7 @@ def two_sided_p(t: float, freedom: int) -> float:
 
 
 def t_quantile(p: float, freedom: int) -> float:
-    """The value of Student's t whose two-sided probability is p."""
+    """Return the t value whose two-sided p-value is p."""
     low, high = 0.0, 1.0
     while two_sided_p(high, freedom) > p:
         high *= 2

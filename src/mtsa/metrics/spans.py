@@ -1,4 +1,4 @@
-"""Metrics of tagging: accuracy of tags, and precision, recall and F1 of spans."""
+"""Metrics of tagging: tag accuracy, and precision, recall and F1 of spans."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class TagScore:
 
     @property
     def accuracy(self) -> float:
-        """The share of words with the correct tag."""
+        """Fraction of words with the correct tag."""
         return self.right / self.words if self.words else 0.0
 
     def line(self) -> str:
-        """The main metrics in one line."""
-        spans = "" if self.spans is None else f"F1 of spans {self.spans.f1:.3f}, "
+        """Return the main metrics in one line."""
+        spans = "" if self.spans is None else f"span F1 {self.spans.f1:.3f}, "
         return f"{spans}accuracy {self.accuracy:.3f} ({self.words:,} words)"
 
     def table(self) -> str:
-        """The main metrics, and those of each label."""
+        """Return the main metrics, and those of each label."""
         return "\n".join([self.line(), *label_table(self.labels)])
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all metrics as a JSON-serializable dict."""
         values: dict[str, Any] = {"accuracy": self.accuracy, "count": self.count, "words": self.words}
         if self.spans is not None:
             values |= self.spans.as_json() | {"labels": {name: self.labels[name].as_json() for name in sorted(self.labels)}}
         return values
 
     def curve(self) -> dict[str, float]:
-        """The metrics to follow in training; `score` selects the best model: F1 of spans, or accuracy."""
+        """Return the metrics to follow in training; `score` selects the best model: F1 of spans, or accuracy."""
         if self.spans is None:
             return {"score": self.accuracy, "accuracy": self.accuracy}
         return {"score": self.spans.f1, "f1": self.spans.f1, "accuracy": self.accuracy}

@@ -1,4 +1,4 @@
-"""The models of a comparison: how each is trained on a fold, and what is measured."""
+"""The candidate models of a comparison: training on a fold, and measurements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST = 2.0  # seconds after which no further pass begins
 
 @dataclass(frozen=True)
 class Measurement:
-    """One model on one fold."""
+    """The measurements of one model on one fold."""
 
     predictions: list[str]  # for the test part
     train_seconds: float
@@ -44,11 +44,11 @@ class Measurement:
 
 
 class Candidate(ABC):
-    """A model of a comparison.
+    """A candidate model of a comparison.
 
     Args:
-        name: as in `--models`.
-        about: what it is, in a few words.
+        name: name in `--models`.
+        about: short description.
     """
 
     def __init__(self, name: str, about: str) -> None:
@@ -57,11 +57,11 @@ class Candidate(ABC):
     @property
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything but the examples that determines its predictions, as plain values."""
+        """Return everything except the examples that determines its predictions, as JSON-serializable values."""
 
     @abstractmethod
     def measure(self, split: Split, folder: Path) -> Measurement:
-        """Train on a fold and predict its test part; an interrupted call on the same folder is resumed where possible."""
+        """Train on a fold and predict its test part; resumes an interrupted call on the same folder if possible."""
 
 
 class BaselineCandidate(Candidate):
@@ -84,7 +84,7 @@ class BaselineCandidate(Candidate):
 
 
 class TrainedCandidate(Candidate):
-    """A model that `mtsa train` trains."""
+    """A model trained by `mtsa train`."""
 
     def __init__(self, name: str, about: str, recipe: Recipe, files: dict[str, Any]) -> None:
         super().__init__(name, about)
@@ -92,7 +92,7 @@ class TrainedCandidate(Candidate):
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """The recipe without the names of files, whose checksums count."""
+        """The recipe without file names, which are replaced by checksums."""
         sections = tomllib.loads(to_toml(self.recipe))
         sections["data"] = {"dev_fraction": self.recipe.data.dev_fraction}
         sections["vectors"].pop("file")
@@ -120,7 +120,7 @@ class TrainedCandidate(Candidate):
 
 
 def timed_predictions(predict: Callable[[Sequence[Any]], list[str]], examples: Sequence[Any]) -> tuple[list[str], float]:
-    """The predictions, and how many per second; the first pass is for warming up, the fastest of the others counts."""
+    """Return the predictions and their number per second, from the fastest pass after a warm-up."""
     predictions = predict(examples)
     times: list[float] = []
     while len(times) < _PASSES and sum(times) < _LONGEST:
@@ -132,7 +132,7 @@ def timed_predictions(predict: Callable[[Sequence[Any]], list[str]], examples: S
 
 @dataclass(frozen=True)
 class Choice:
-    """What was asked for: candidates by name, and why others are left out."""
+    """The selected candidates by name, and why others are skipped."""
 
     candidates: list[Candidate]
     left_out: dict[str, str]  # a sentence for each
@@ -141,16 +141,16 @@ class Choice:
 def choose_candidates(
     models: Sequence[str] | None, recipe_of: Callable[[str | None], Recipe], pretrained: str, seed: int
 ) -> Choice:
-    """The candidates of a comparison; those whose packages are not installed are left out.
+    """Return the candidates of a comparison; those whose packages are not installed are skipped.
 
     Args:
         models: names; None for all.
-        recipe_of: the recipe of `mtsa train` over a pretrained model, or over words for None.
+        recipe_of: returns the recipe for a pretrained model, or for word vectors if None.
         pretrained: "minilm", a folder, or a name on the hub.
-        seed: of everything random.
+        seed: random seed.
 
     Raises:
-        InputError: an unknown name, a name given twice, or fewer than two models.
+        InputError: unknown or duplicate name, or fewer than two models.
     """
     label = "minilm" if pretrained == "minilm" else re.sub(r"[^\w.-]+", "-", Path(pretrained).name) or "pretrained"
     linear, tuned = f"{label}-lr", f"{label}-finetuned"
@@ -158,9 +158,9 @@ def choose_candidates(
     chosen = known if models is None else list(models)
     for name in chosen:
         if name not in known:
-            raise InputError(f'model "{name}" is unknown; {nearest(name, known)}')
+            raise InputError(f'unknown model "{name}"; {nearest(name, known)}')
         if chosen.count(name) > 1:
-            raise InputError(f'model "{name}" is named twice')
+            raise InputError(f'model "{name}" is listed twice')
     missing = {name: reason for name in chosen if (reason := _missing(name, pretrained if name in (linear, tuned) else ""))}
     usable = [name for name in known if name in chosen and name not in missing]
     if len(usable) < 2:
@@ -174,17 +174,19 @@ def choose_candidates(
         elif name == "fasttext":
             found.append(BaselineCandidate(name, "fastText", BASELINES[name], seed))
         elif name == linear:
-            about = f"logistic regression on mean vectors of {label}"
+            about = f"logistic regression on mean-pooled {label} vectors"
             found.append(BaselineCandidate(name, about, mean_vector_baseline(pretrained), seed, files))
         elif name == tuned:
             found.append(
-                TrainedCandidate(name, f"{label}, fine-tuned by mtsa train --pretrained", recipe_of(pretrained), files)
+                TrainedCandidate(name, f"{label}, fine-tuned with mtsa train --pretrained", recipe_of(pretrained), files)
             )
         else:
             recipe = recipe_of(None)
             vectors = recipe.vectors.file
             checksums = {Path(vectors).name: fingerprint(Path(vectors))} if vectors else {}
-            found.append(TrainedCandidate(name, "tensorized self-attention over words, by mtsa train", recipe, checksums))
+            found.append(
+                TrainedCandidate(name, "tensorized self-attention on word vectors, trained with mtsa train", recipe, checksums)
+            )
     return Choice(found, missing)
 
 
@@ -192,9 +194,9 @@ def _missing(name: str, pretrained: str) -> str:
     """Why a candidate cannot be used here, with the command that helps; empty if it can."""
     module = "fasttext" if name == "fasttext" else "sklearn" if name == "tfidf" or name.endswith("-lr") else ""
     if module and importlib.util.find_spec(module) is None:
-        return f"{name} is left out because {module} is not installed: pip install 'mtsa[baselines]'"
+        return f"{name} is skipped because {module} is not installed: pip install 'mtsa[baselines]'"
     if pretrained in PACKAGED and not Path(pretrained).is_dir() and packaged_folder(pretrained) is None:
-        return f"{name} is left out because {pretrained} is not installed: pip install 'mtsa[pretrained]'"
+        return f"{name} is skipped because {pretrained} is not installed: pip install 'mtsa[pretrained]'"
     return ""
 
 

@@ -14,7 +14,7 @@ from mtsa.metrics.significance import LEVEL, corrected_interval, corrected_t, ho
 from .recommendation import Recommendation, Standing, recommend
 
 METRICS = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
-"""Metrics that models can be ranked by, and how they are written."""
+"""Metrics for the ranking, and their display names."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Comparison:
     """A finished comparison.
 
     Args:
-        folder: of its record.
-        record: everything that was measured, as in record.json.
+        folder: folder of the record.
+        record: all measurements, as in record.json.
     """
 
     folder: Path
@@ -31,12 +31,12 @@ class Comparison:
 
     @property
     def standings(self) -> list[Standing]:
-        """The results of each model, the best first."""
+        """The results of each model, best first."""
         return rank(self.record["units"], self.record["settings"]["metric"])
 
     @property
     def recommendation(self) -> Recommendation:
-        """Which model to use, and why."""
+        """The recommended model, and why."""
         settings = self.record["settings"]
         return recommend(self.standings, METRICS[settings["metric"]], self.record["examples"], settings["folds"])
 
@@ -46,10 +46,10 @@ class Comparison:
 
 
 def rank(units: Sequence[Mapping[str, Any]], metric: str) -> list[Standing]:
-    """The results of each model over all folds, the best first, each with its difference to the best.
+    """Return the results of each model over all folds, best first, with the difference to the best.
 
     Args:
-        units: the record of each model on each fold.
+        units: record of each model on each fold.
         metric: a key of `METRICS`.
     """
     by_model: dict[str, list[Mapping[str, Any]]] = {}
@@ -73,7 +73,7 @@ def rank(units: Sequence[Mapping[str, Any]], metric: str) -> list[Standing]:
 
 
 def report(record: Mapping[str, Any], standings: Sequence[Standing], recommendation: Recommendation) -> str:
-    """The comparison as text."""
+    """Return the comparison as text."""
     settings, machine = record["settings"], record["machine"]
     classes = record["classes"]
     largest = max(classes, key=classes.__getitem__)
@@ -92,7 +92,7 @@ def report(record: Mapping[str, Any], standings: Sequence[Standing], recommendat
         for one in standings
     ]
     about = (
-        f"{counted(record['examples'], 'example')}, {len(classes)} classes (the largest, {largest}: {share:.1f} %), "
+        f"{counted(record['examples'], 'example')}, {len(classes)} classes (majority class {largest}: {share:.1f} %), "
         f"{settings['folds']} folds, seed {settings['seed']}"
     )
     threads = f"{counted(machine['threads'], 'thread')} of {machine['processor']}"

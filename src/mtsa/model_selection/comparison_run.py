@@ -1,4 +1,4 @@
-"""Run a comparison: every model on every fold, each stored when it ends, so that an interrupted comparison resumes."""
+"""Run a comparison: every model on every fold. Each result is stored, so that an interrupted comparison can be resumed."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ def compare_models(
     """Compare models by cross-validation on the same folds.
 
     Args:
-        data: keys of a recipe's [data].
-        out: folder of the record; an interrupted comparison in it is resumed, finished units are not repeated.
+        data: keys of the [data] section of a recipe.
+        out: output folder; an interrupted comparison in it is resumed.
         task: "classification" or "pair".
         models: names of the models; None for all.
-        folds: of the cross-validation.
-        metric: "accuracy" or "macro_f1", which decides the order and the recommendation.
-        vectors: word vectors for the model over words.
+        folds: number of cross-validation folds.
+        metric: "accuracy" or "macro_f1", used for the ranking and the recommendation.
+        vectors: word vectors for the model without a pretrained model.
         pretrained: "minilm", a folder, or a name on the hub.
-        seed: of the folds and of everything random.
-        memory: data that is given as values instead of files.
+        seed: random seed of the folds and the models.
+        memory: data passed as Python objects instead of files.
 
     Raises:
         InputError: invalid arguments or data, or a folder with other content.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("mtsa compare does not run under torchrun; start it as a single process")
+        raise InputError("mtsa compare does not support torchrun; run it as a single process")
     chosen_task = get_task(task or "classification")
     if not chosen_task.stratified:
-        raise InputError(f"mtsa compare is for tasks with a class for each example: classification or pair, not {task}")
+        raise InputError(f"mtsa compare supports the tasks classification and pair, not {task}")
     if metric not in METRICS:
-        raise InputError(f'metric "{metric}" is unknown; {nearest(metric, METRICS)}')
+        raise InputError(f'unknown metric "{metric}"; {nearest(metric, METRICS)}')
     if folds < 2:
-        raise InputError(f"--folds {folds} leaves nothing to train on; use at least 2")
+        raise InputError(f"--folds {folds} leaves no training data; use at least 2")
     if data.get("dev") or data.get("test"):
-        raise InputError("a comparison creates dev and test parts from the training data; remove dev and test")
+        raise InputError("mtsa compare creates dev and test parts by cross-validation; remove dev and test")
 
     def plan(over: str | None) -> tuple[Recipe, Dataset | None]:
         words = vectors if over is None else None
@@ -87,7 +87,7 @@ def compare_models(
 
     recipe, dataset = plan(None)
     if dataset is None or "train" not in dataset.parts:
-        raise InputError("a comparison needs the training data in one file; name it with --train")
+        raise InputError("mtsa compare needs the training data in one file; specify it with --train")
     examples = dataset.parts["train"]
     classes = check_classes(recipe.data.train, examples, folds)
     choice = choose_candidates(models, lambda over: recipe if over is None else plan(over)[0], pretrained, seed)
@@ -116,15 +116,15 @@ def compare_models(
 
 
 def check_classes(name: str, examples: Sequence[Any], folds: int) -> Counter[str]:
-    """How many examples each class has.
+    """Return the number of examples of each class.
 
     Raises:
-        InputError: one class only, or a class with fewer examples than the folds need.
+        InputError: fewer than two classes, or a class with too few examples for the folds.
     """
     classes = Counter(str(example.label) for example in examples)
     if len(classes) < 2:
         what = f'all rows have the label "{next(iter(classes))}"' if classes else "there are no examples"
-        raise InputError(f"{name}: {what}; a comparison needs two classes")
+        raise InputError(f"{name}: {what}; a comparison needs at least two classes")
     label, least = classes.most_common()[-1]
     needed = max(3, folds)  # each training part has examples of every class for training and dev
     if least < needed:
@@ -147,10 +147,10 @@ class _Unit:
     work: Path  # folder of an unfinished training
 
     def stored(self, digest: str) -> dict[str, Any] | None:
-        """Its record, if it is finished.
+        """Return its record, if it is finished.
 
         Raises:
-            InputError: the record is damaged, or of other settings or data.
+            InputError: the record is damaged, or belongs to other settings or data.
         """
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
@@ -161,13 +161,13 @@ class _Unit:
             raise InputError(f"{self.path} is damaged; delete it and rerun the command") from None
         if settings != _plain(self.candidate.settings) or split != digest:
             raise InputError(
-                f"{self.path.parents[2]} contains a comparison with other settings or data; name another folder with --out"
+                f"{self.path.parents[2]} contains a comparison with other settings or data; choose another folder with --out"
             )
         found: dict[str, Any] = record
         return found
 
     def execute(self, digest: str, labels: Sequence[str]) -> dict[str, Any]:
-        """Do the work, and store its record."""
+        """Train, evaluate and store the record."""
         begun = time.perf_counter()
         with _quiet():
             found = self.candidate.measure(self.split, self.work)
@@ -213,7 +213,7 @@ def _run_units(
             else:
                 done.append(record)
     if done and left:
-        _log.info(f"resuming: {len(done)} of {len(done) + len(left)} units are finished")
+        _log.info(f"resuming: {len(done)} of {len(done) + len(left)} runs are finished")
     with progress("comparing", len(done) + len(left), unit="units") as bar:
         while left:
             unit = left.pop(0)
@@ -234,7 +234,7 @@ def _remaining(done: Sequence[Mapping[str, Any]], left: Sequence[_Unit]) -> str:
     known: dict[str, list[float]] = {}
     for unit in done:
         known.setdefault(unit["model"], []).append(unit["seconds"])
-    count = f"{counted(len(left), 'unit')} left"
+    count = f"{counted(len(left), 'run')} left"
     if any(unit.candidate.name not in known for unit in left):
         return count
     seconds = sum(statistics.fmean(known[unit.candidate.name]) for unit in left)
@@ -247,9 +247,7 @@ def _duplicates(splits: Sequence[Split]) -> list[str]:
     total = sum(len(split.test) for split in splits)
     if not found:
         return []
-    return [
-        f"{found:,} of {total:,} examples occur again in the training data of their fold, so that scores are too optimistic"
-    ]
+    return [f"{found:,} of {total:,} examples also occur in the training data of their fold; scores are too optimistic"]
 
 
 @contextmanager
@@ -260,16 +258,18 @@ def _lock(out: Path) -> Iterator[None]:
         InputError: it has other content, cannot be created, or another process uses it.
     """
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; name a folder with --out")
+        raise InputError(f"{out} is a file; choose a folder with --out")
     if out.is_dir() and any(entry.name not in (RECORD, UNITS, WORK) for entry in out.iterdir()):
-        raise InputError(f"{out} is not empty and contains no comparison; name another folder with --out")
+        raise InputError(f"{out} is not empty and contains no comparison; choose another folder with --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: {error.strerror}; name another folder with --out") from None
+        raise InputError(f"{out}: {error.strerror}; choose another folder with --out") from None
     with locked(out) as acquired:
         if not acquired:
-            raise InputError(f"{out}: another process uses this folder; wait for it, or name another one with --out")
+            raise InputError(
+                f"{out}: another process is using this folder; wait for it to finish, or choose another folder with --out"
+            )
         yield
 
 

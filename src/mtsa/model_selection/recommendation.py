@@ -1,8 +1,8 @@
-"""Which model of a comparison to use.
+"""The recommendation of a comparison.
 
-The rule: among the models that are not significantly worse than the best one and at most `MARGIN` points below it, take the
+The rule: among the models that are not significantly worse than the best one and at most `MARGIN` points below it, choose the
 cheapest. The cost of a model is the product of its training time, its prediction time and its size, so that no unit or weight
-has to be chosen: halving any of the three counts the same. The margin is there because a difference that is not significant
+has to be chosen. The margin is needed because a difference that is not significant
 can still be large if there are few examples.
 """
 
@@ -54,10 +54,10 @@ def recommend(standings: Sequence[Standing], metric: str, examples: int, folds: 
     """Apply the rule.
 
     Args:
-        standings: the best first.
+        standings: best first.
         metric: name of the metric, for the sentence.
-        examples: of the whole cross-validation.
-        folds: of the cross-validation.
+        examples: number of examples.
+        folds: number of cross-validation folds.
     """
     best, others = standings[0], standings[1:]
     near = [one for one in standings if not one.significant and best.mean - one.mean <= MARGIN]
@@ -67,7 +67,7 @@ def recommend(standings: Sequence[Standing], metric: str, examples: int, folds: 
         count = f"cheapest of the {len(near)} models" if len(near) > 2 else "cheaper of the two models"
         sentence = (
             f"Use {chosen.name}: its {metric} ({chosen.mean:.1f}) is not significantly lower than the highest, that of "
-            f"{best.name} ({best.mean:.1f}), and it is the {count} that are within {MARGIN:g} points of it ({data})."
+            f"{best.name} ({best.mean:.1f}), and it is the {count} within {MARGIN:g} points of it ({data})."
         )
         return Recommendation(chosen.name, sentence)
     start = f"Use {best.name}: it has the highest {metric} ({best.mean:.1f})"

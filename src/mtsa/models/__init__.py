@@ -1,1 +1,1 @@
-"""The networks, and their classes for `transformers`. Models do not read data files."""
+"""The networks, and their `transformers` classes. Models do not read data files."""

@@ -1,4 +1,4 @@
-"""Replacement of the encoder self-attention of `transformers` models by tensorized attention, in place.
+"""Replacement of the encoder self-attention of `transformers` models with tensorized attention, in place.
 
 A patched model gets its own class (`MtsaBertModel` for `BertModel`) and its own configuration (`mtsa_bert`), which stores the
 options. It can be saved, and loaded after `import mtsa.hub`; without that import it does not load.
@@ -41,7 +41,7 @@ class Architecture:
     activation: str  # configuration key of the feed-forward activation
 
     def attention_class(self) -> type[nn.Module]:
-        """The attention class."""
+        """Return the attention class."""
         attention: type[nn.Module] = getattr(importlib.import_module(f"transformers.models.{self.module}"), self.attention)
         return attention
 
@@ -66,7 +66,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def patch_attention(model: M, **values: Any) -> M:
-    """Implementation of `mtsa.interop.replace_self_attention`; `values` are the fields of `PatchOptions`.
+    """Implement `mtsa.interop.replace_self_attention`; `values` are the fields of `PatchOptions`.
 
     Raises:
         InputError (a ValueError): the model is not supported, or its attention is already replaced.
@@ -112,7 +112,7 @@ class PatchedConfig:
     plain_type: str
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, with an invalid activation so that the original classes fail instead of ignoring the new weights."""
+        """Return all values, with an invalid activation so that the original classes fail instead of ignoring weights."""
         values: dict[str, Any] = super().to_dict()  # type: ignore[misc]
         name = ARCHITECTURES[self.plain_type].activation
         return {**values, name: _BLOCKED_ACTIVATION, _ACTIVATION_KEY: values[name]}
@@ -126,7 +126,7 @@ class PatchedModel(nn.Module):
         _patch_modules(self, ARCHITECTURES[config.plain_type], PatchOptions(**config.mtsa))
 
     def initialize_weights(self) -> None:
-        """Initialize the source2token scores that no checkpoint contains; nested models do not do so themselves."""
+        """Initialize the source2token scores that are missing in a checkpoint, also in nested models."""
         super().initialize_weights()  # type: ignore[misc]
         for module in self.modules():
             if isinstance(module, SourceScores):
@@ -135,7 +135,7 @@ class PatchedModel(nn.Module):
 
 @functools.cache
 def patched_config_class(model_type: str) -> type[PretrainedConfig]:
-    """The configuration class of patched models of a model type."""
+    """Return the configuration class of patched models of a model type."""
     import transformers
 
     base = getattr(transformers, ARCHITECTURES[model_type].config)
@@ -153,7 +153,7 @@ def patched_config_class(model_type: str) -> type[PretrainedConfig]:
 
 @functools.cache
 def patched_model_class(base: type[PreTrainedModel]) -> type[Any]:
-    """The patched subclass of a model class."""
+    """Return the patched subclass of a model class."""
     config = patched_config_class(base.config_class.model_type)  # type: ignore[union-attr]
     return type(f"Mtsa{base.__name__}", (PatchedModel, base), {"config_class": config, "__module__": __name__})
 
@@ -192,9 +192,7 @@ def _patch_modules(model: nn.Module, entry: Architecture, options: PatchOptions)
     """
     modules = list(_encoder_attention(model, entry))
     if not modules:
-        raise InputError(
-            f"{type(model).__name__} has no encoder self-attention to replace; pass the whole model, not a part of it"
-        )
+        raise InputError(f"{type(model).__name__} has no encoder self-attention to replace; pass the whole model")
     for module in modules:
         heads, first = getattr(module, entry.heads), getattr(module, entry.projections[0])
         options.rules(heads)  # raises before anything is changed
@@ -228,7 +226,7 @@ _AUTO_MAPPINGS = {
 
 
 def patched_classes(model_type: str) -> Iterator[tuple[Any, type[Any]]]:
-    """(Auto class, patched class) for every head that `transformers` has for a model type."""
+    """Yield (Auto class, patched class) for every head that `transformers` has for a model type."""
     import transformers
 
     plain = getattr(transformers, ARCHITECTURES[model_type].config)

@@ -1,6 +1,6 @@
 """The common part of all networks: token ids, token vectors, context encoder.
 
-Letters: B batch, N tokens, E width of the word vectors, C width of the context.
+Notation: B batch, N tokens, E width of the word vectors, C width of the context.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class BaseNetwork(nn.Module):
         return next(self.parameters()).device
 
     def make_output(self, **values: Any) -> Any:
-        """The output object of a forward pass."""
+        """Return the output object of a forward pass."""
         return Output(values)
 
 
 def calibrated(logits: Tensor, temperature: float) -> Tensor:
-    """Logits whose softmax (or sigmoid) gives calibrated probabilities; the order of the classes does not change."""
+    """Return logits whose softmax (or sigmoid) gives calibrated probabilities; the ranking of the classes is unchanged."""
     return logits if temperature == 1.0 else logits / temperature
 
 
@@ -63,14 +63,14 @@ def check_temperature(temperature: float) -> None:
     """Check a temperature of a configuration.
 
     Raises:
-        ValueError: it is not above 0.
+        ValueError: the temperature is not positive.
     """
     if not temperature > 0:
-        raise ValueError(f"the temperature is {temperature}; it must be above 0")
+        raise ValueError(f"the temperature is {temperature}; it must be positive")
 
 
 def real_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Bool [B, N], True for real tokens: the mask if there is one, otherwise every id except that of padding."""
+    """Return bool [B, N], True for real tokens: the mask if there is one, otherwise every id except that of padding."""
     return input_ids.ne(0) if attention_mask is None else attention_mask.bool()
 
 

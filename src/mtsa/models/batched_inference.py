@@ -20,12 +20,12 @@ Inputs = dict[str, Tensor]
 
 
 def predict_logits(model: SentenceNetwork, lengths: Sequence[int], inputs: Callable[[Sequence[int]], Inputs]) -> Tensor:
-    """Logits [n, C] of examples with so many tokens; `inputs` returns the batch of some examples, given by their indices."""
+    """Return the logits [n, C] of examples of the given lengths; `inputs` returns the batch of some example indices."""
     return _collect(model, lengths, model.config.num_labels or 1, inputs, lambda given: model(**given).logits)
 
 
 def sentence_vectors(model: SentenceNetwork, rows: TokenIds) -> Tensor:
-    """The vector [len(rows), D] of each sentence given as token ids."""
+    """Return the vector [len(rows), D] of each sentence given as token ids."""
 
     def encode(given: Inputs) -> Tensor:
         return model.sentences(given["input_ids"], given["attention_mask"].bool()).vectors
@@ -39,9 +39,9 @@ def sentence_vectors(model: SentenceNetwork, rows: TokenIds) -> Tensor:
 def pretrained_vectors(
     model: SentenceNetwork, rows: TokenIds, types: TokenIds | None = None
 ) -> tuple[list[list[int]], list[Tensor]]:
-    """The output of the pretrained model for each sentence, [tokens, E] in half precision, with the token ids of each.
+    """Return the output of the pretrained model for each sentence, [tokens, E] in half precision, with the token ids of each.
 
-    Where the model pools it without parameters, it is pooled here: each sentence then has one token, the pooled vector.
+    If the pooling of the model has no parameters, it is applied here: each sentence then has one token, the pooled vector.
     """
     pooled = model.config.encoder == "embedding" and is_parameter_free(model.config.pooling)
     out: list[Tensor] = [torch.zeros(0)] * len(rows)

@@ -1,6 +1,6 @@
 """The sentence classifier: a sentence vector is mapped to class logits, or to one number.
 
-Letters: B batch, N tokens, C classes.
+Notation: B batch, N tokens, C classes.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class SentenceClassifier(SentenceNetwork):
         token_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
-        """Logits [B, C] of each sentence, and the mean loss if labels are given.
+        """Return logits [B, C] of each sentence, and the mean loss if labels are passed.
 
         Args:
             input_ids: token ids [B, N].
             attention_mask: 1 for real tokens [B, N]; None: every id except that of padding.
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
-            sample_weight: weight of the loss of each sentence [B], for a weighted mean; classes only.
-            token_vectors: the output of the pretrained model for these tokens [B, N, E], if it is known.
-            unused: further outputs of a tokenizer, which are ignored.
+            sample_weight: weight of the loss of each sentence [B], for a weighted mean; classification only.
+            token_vectors: precomputed output of the pretrained model for these tokens [B, N, E].
+            unused: other outputs of a tokenizer, which are ignored.
         """
         keep = real_tokens(input_ids, attention_mask)
         language = labels is not None and self.config.language > 0

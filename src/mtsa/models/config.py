@@ -47,8 +47,8 @@ class MtsaConfig(BaseConfig):
         hidden: width of the hidden layer of the head; 0: no hidden layer.
         target: mean and standard deviation of the training targets of a regression model.
         language: weight of the language-model loss of the pretrained model in training.
-        softmax_temperature: what logits are divided by outside training, so that probabilities are calibrated. (A key
-            `temperature` would be one of text generation in `transformers`, which refuses to save it.)
+        softmax_temperature: divisor of the logits outside training, so that probabilities are calibrated. (A key
+            `temperature` is reserved for text generation in `transformers`, which does not save it.)
         kwargs: arguments of `BaseConfig`.
     """
 
@@ -74,7 +74,7 @@ class MtsaPairConfig(MtsaConfig):
 
     Args:
         highway: whether the head has a highway layer.
-        joint: whether a pretrained model reads both texts as one sequence.
+        joint: whether a pretrained model encodes both texts as one sequence.
         kwargs: arguments of `MtsaConfig`.
     """
 
@@ -91,9 +91,9 @@ class MtsaTaggerConfig(BaseConfig):
     Args:
         flag: width of the embedding that marks the predicate; 0 for taggers without predicates.
         finder: channels of the predicate finder; 0 for none.
-        smoothing: label smoothing, the probability that training assigns to the other tags.
+        smoothing: label smoothing, the probability mass of the other tags in training.
         tag_dropout: whether dropout applies to the input of the tag layer.
-        softmax_temperature: what the logits of the tags are divided by outside training, so that probabilities are calibrated.
+        softmax_temperature: divisor of the tag logits outside training, so that probabilities are calibrated.
         finder_temperature: the same for the logits of the predicate finder.
         kwargs: arguments of `BaseConfig`.
     """

@@ -1,6 +1,6 @@
 """Viterbi decoding: the best sequence of tags among the valid ones, for all sentences of a batch at once.
 
-Letters: B batch, N words, T tags.
+Notation: B batch, N words, T tags.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class ViterbiDecoder:
         self.predecessors = torch.tensor(padded, dtype=torch.long).view(-1, width)  # [R, K]: tags that they may follow
 
     def allowed(self) -> tuple[list[bool], list[list[bool]]]:
-        """Valid first tags [T], and valid transitions [T before][T]."""
+        """Return valid first tags [T], and valid transitions [T before][T]."""
         return self.first.tolist(), self.after.tolist()
 
     @torch.no_grad()
     def decode(self, scores: Tensor, keep: Tensor) -> list[list[int]]:
-        """Tag indices of the real words of each sentence.
+        """Return tag indices of the real words of each sentence.
 
         Args:
             scores: finite scores [B, N, T].

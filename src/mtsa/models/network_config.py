@@ -49,12 +49,12 @@ class NetworkConfig:
         return [self.id2label[number] for number in range(len(self.id2label))]
 
     def to_dict(self) -> dict[str, Any]:
-        """The values of the file."""
+        """Return the values of the file."""
         return self.values
 
 
 def read_config(folder: Path) -> NetworkConfig:
-    """The configuration of a run directory.
+    """Return the configuration of a run directory.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError, OSError: the file is missing or invalid.

@@ -1,8 +1,8 @@
 """The sentence-pair model: two sentences, encoded by the same weights, are compared and classified or scored.
 
-With `config.joint`, a pretrained model reads both sentences as one sequence instead, and one vector is classified.
+With `config.joint`, a pretrained model encodes both sentences as one sequence instead, and one vector is classified.
 
-Letters: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
+Notation: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PairClassifier(SentenceNetwork):
         pair_vectors: Tensor | None = None,
         **unused: Any,
     ) -> Any:
-        """Logits [B, C] of each pair, and the mean loss if labels are given.
+        """Return logits [B, C] of each pair, and the mean loss if labels are given.
 
         Args:
             input_ids: token ids of the first sentences [B, N]; or of both sentences, concatenated, with token_type_ids.
@@ -86,10 +86,10 @@ class PairClassifier(SentenceNetwork):
             pair_mask: 1 for real tokens of the second sentences; None: every id except that of padding.
             labels: class indices [B], or target values.
             return_dict: False to return a tuple.
-            sample_weight: weight of the loss of each pair [B], for a weighted mean; classes only.
-            token_vectors: the output of the pretrained model for `input_ids` [B, N, E], if it is known.
+            sample_weight: weight of the loss of each pair [B], for a weighted mean; classification only.
+            token_vectors: precomputed output of the pretrained model for `input_ids` [B, N, E].
             pair_vectors: the same for `pair_ids` [B, M, E].
-            unused: further outputs of a tokenizer, which are ignored.
+            unused: other outputs of a tokenizer, which are ignored.
 
         Raises:
             ValueError: the second sentence is missing.
@@ -98,7 +98,7 @@ class PairClassifier(SentenceNetwork):
         language = labels is not None and self.config.language > 0
         if self.config.joint:
             if pair_ids is not None or token_type_ids is None:
-                raise ValueError("this model reads both texts as one sequence; pass input_ids with token_type_ids")
+                raise ValueError("this model encodes both texts as one sequence; pass input_ids with token_type_ids")
             encoded = self.sentences(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
             return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)
         if token_vectors is not None:

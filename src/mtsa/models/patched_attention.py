@@ -1,6 +1,6 @@
 """Tensorized attention with the projections q, k, v and output of a `transformers` model, and added source2token scores.
 
-Letters: B batch, H heads, N tokens, D width of a head.
+Notation: B batch, H heads, N tokens, D width of a head.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCES, INITS = ("value", "key"), ("neutral", "glorot")
 
 @dataclass(frozen=True)
 class PatchOptions:
-    """How the attention of a model is replaced.
+    """Options of `mtsa.interop.replace_self_attention`.
 
     Args:
         masks: such as "full" or "forward*4, backward*4"; "halves" for half of the heads forward and half backward.
@@ -53,7 +53,7 @@ class PatchOptions:
     def __post_init__(self) -> None:
         for name, value, known in (("source", self.source, SOURCES), ("start", self.start, INITS)):
             if value not in known:
-                raise ValueError(f'{name} "{value}" is unknown; it must be {" or ".join(known)}')
+                raise ValueError(f'unknown {name} "{value}"; it must be {" or ".join(known)}')
         for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
             if not isinstance(scale, str):
                 raise ValueError(f"{name} must be one of {', '.join(SCORE_ACTIVATIONS)} to be stored in a configuration")
@@ -66,18 +66,18 @@ class PatchOptions:
             raise ValueError(f"source_bias is {self.source_bias!r}; it must be a number")
 
     def as_json(self) -> dict[str, Any]:
-        """The options as a configuration stores them."""
+        """Return the options as a configuration stores them."""
         return asdict(self)
 
     def rules(self, heads: int) -> Any:
-        """The mask of each head.
+        """Return the mask of each head.
 
         Raises:
             ValueError: the masks do not match the number of heads.
         """
         if self.masks == "halves":
             if heads % 2:
-                raise ValueError(f'masks "halves" needs an even number of heads, not {heads}; give the mask of each head')
+                raise ValueError(f'masks "halves" needs an even number of heads, not {heads}; specify the mask of each head')
             return rules_for(f"forward*{heads // 2}, backward*{heads // 2}", heads)
         return rules_for(self.masks, heads)
 
@@ -126,7 +126,7 @@ class PatchedAttention(nn.Module):
     project: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # q, k and v of each head, [B, H, N, D]
 
     def tensorized(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor | None]:
-        """The attended values [B, N, H * D], and the token2token weights [B, H, N, N] with eager attention."""
+        """Return the attended values [B, N, H * D], and the token2token weights [B, H, N, N] with eager attention."""
         keep, rules = padding_mask(mask), self.options.rules(q.shape[1])
         rate = dropout if self.training else 0.0
         s = self.source(k, v)
@@ -144,7 +144,7 @@ class PatchedAttention(nn.Module):
         return tuple(self.options.rules(self.source.score.weight.shape[0]))
 
     def attention_weights(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
+        """Return token2token weights [B, H, N, N] and source2token weights [B, H, N, D] of an input [B, N, H * D]."""
         q, k, v = self.project(x)
         s, keep = self.source(k, v), padding_mask(mask)
         return self._token_weights(q, k, v, s, keep), reference.source_weights(self._spec(q, k, v, s, keep), s)
@@ -158,10 +158,10 @@ class PatchedAttention(nn.Module):
 
 
 def padding_mask(mask: Tensor | None) -> Tensor | None:
-    """Bool [B, N], True for real keys, from the attention mask of a layer, which is bool or an additive float mask.
+    """Return bool [B, N], True for real keys, from the attention mask of a layer, which is bool or an additive float mask.
 
     Raises:
-        ValueError: the mask forbids more than padding.
+        ValueError: the mask is not a padding mask.
     """
     if mask is None:
         return None
@@ -174,6 +174,6 @@ def padding_mask(mask: Tensor | None) -> Tensor | None:
     seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
     if seen.dim() == 4:
         if not torch.compiler.is_exporting() and not (seen == seen[:, :1, :1]).all():
-            raise ValueError("the attention mask forbids more than padding; pass a mask of real tokens [B, N]")
+            raise ValueError("the attention mask is not a padding mask; pass a mask of shape [B, N] with 1 for real tokens")
         seen = seen[:, 0, 0]
     return seen

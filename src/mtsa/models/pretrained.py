@@ -1,6 +1,6 @@
 """A pretrained `transformers` model instead of word vectors: its last hidden layer is the vector of each token.
 
-Letters: B batch, N tokens, E width of the model.
+Notation: B batch, N tokens, E width of the model.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PretrainedVectors(nn.Module):
         return out
 
     def language_loss(self, x: Tensor, ids: Tensor, keep: Tensor) -> Tensor:
-        """The sum of the next-token losses and the number of predicted tokens, [2].
+        """Return the sum of the next-token losses and the number of predicted tokens, [2].
 
         The output layer is the input embedding matrix, as in GPT and GPT-2.
         """
@@ -54,7 +54,7 @@ class PretrainedVectors(nn.Module):
 
 
 def config_from_values(values: dict[str, Any]) -> PretrainedConfig:
-    """A `transformers` configuration from a dict.
+    """Return a `transformers` configuration from a dict.
 
     Raises:
         ValueError: model_type is missing or unknown.
@@ -68,7 +68,7 @@ def config_from_values(values: dict[str, Any]) -> PretrainedConfig:
 
 
 def max_input_length(config: PretrainedConfig) -> int | None:
-    """The maximum number of input tokens of a model; None if its configuration does not specify one."""
+    """Return the maximum number of input tokens of a model; None if its configuration does not specify one."""
     most = getattr(config, "max_position_embeddings", None)
     if not isinstance(most, int) or most <= 0:
         return None
@@ -77,7 +77,7 @@ def max_input_length(config: PretrainedConfig) -> int | None:
 
 
 def is_language_model(config: PretrainedConfig) -> bool:
-    """Whether this is a GPT or GPT-2 language model, whose output layer is tied to the input embeddings."""
+    """Return whether this is a GPT or GPT-2 language model, whose output layer is tied to the input embeddings."""
     names = config.architectures or []
     headed = any(name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in names)
     return headed and config.model_type in _LANGUAGE_MODELS and bool(getattr(config, "tie_word_embeddings", True))

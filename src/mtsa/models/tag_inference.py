@@ -21,7 +21,7 @@ _FORCED_SCORE = 1000.0  # more than any difference of scores
 def predict_tags(
     model: Tagger, rows: TokenIds, predicates: Sequence[int | None] | None = None, *, count: bool = True
 ) -> list[list[int]]:
-    """The best valid sequence of tag indices for each sentence given as token ids.
+    """Return the best valid sequence of tag indices for each sentence given as token ids.
 
     Args:
         model: the tagger.
@@ -45,7 +45,7 @@ def predict_tags(
 
 
 def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
-    """The indices of the words in each sentence that the predicate finder classifies as predicates."""
+    """Return the indices of the words in each sentence that the predicate finder classifies as predicates."""
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
         keep = inputs["attention_mask"].bool()
@@ -57,7 +57,7 @@ def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
 
 @torch.no_grad()
 def labelled_logits(model: Tagger, batches: Iterable[dict[str, Tensor]]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Logits and labels of all labelled words, to fit temperatures to.
+    """Return the logits and labels of all labelled words, for fitting temperatures.
 
     Args:
         model: the tagger.
@@ -86,7 +86,7 @@ def labelled_logits(model: Tagger, batches: Iterable[dict[str, Tensor]]) -> dict
 
 
 def predicate_flags(indices: Sequence[int | None], like: Tensor) -> Tensor:
-    """1 at the given index of each row, 0 elsewhere, in the shape of `like` [B, N]."""
+    """Return a tensor with 1 at the given index of each row and 0 elsewhere, in the shape of `like` [B, N]."""
     out = torch.zeros_like(like)
     for row, index in enumerate(indices):
         if index is not None:

@@ -3,7 +3,7 @@
 A sentence with several predicates is encoded once for each of them, with an embedding that marks the predicate. For input
 without predicates, a small predicate finder over the same word vectors classifies each word.
 
-Letters: B batch, N words, E width of the word vectors, F width of the flag, T tags.
+Notation: B batch, N words, E width of the word vectors, F width of the flag, T tags.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Tagger(BaseNetwork):
         return_dict: bool | None = None,
         **unused: Any,
     ) -> Any:
-        """Logits [B, N, T] of the tags, and the mean loss over the labelled words.
+        """Return logits [B, N, T] of the tags, and the mean loss over the labelled words.
 
         Outside training, logits are divided by the temperatures that calibrate their probabilities.
 
@@ -85,7 +85,7 @@ class Tagger(BaseNetwork):
             labels: tag indices [B, N]; -100 for words without a label.
             found: labels of the predicate finder [B, N]: 1 for predicates, 0 for other words, -100 for unlabelled words.
             return_dict: False to return a tuple.
-            unused: further outputs of a tokenizer, which are ignored.
+            unused: other outputs of a tokenizer, which are ignored.
         """
         keep = real_tokens(input_ids, attention_mask)
         x = self.words(input_ids, keep)  # [B, N, E]
@@ -113,7 +113,7 @@ class Tagger(BaseNetwork):
         return total / (flat != IGNORED).sum().clamp(min=1)
 
     def predicate_scores(self, input_ids: Tensor, keep: Tensor) -> Tensor:
-        """The logit of each word being a predicate [B, N]; positive for predicates."""
+        """Return the logit of each word being a predicate [B, N]; positive for predicates."""
         assert self.finder is not None
         out: Tensor = self.finder(self.words(input_ids, keep), keep)
         return out

@@ -1,4 +1,4 @@
-"""Undocumented attributes of `transformers` in use; tests/models/test_transformers_internals.py checks them."""
+"""Undocumented attributes of `transformers`; tests/models/test_transformers_internals.py checks them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from transformers import PretrainedConfig
 
 
 def attention_implementation(config: PretrainedConfig) -> str | None:
-    """The attention implementation of a model, such as "eager" or "sdpa". There is a public setter, but no public getter."""
+    """Return the attention implementation of a model, such as "eager" or "sdpa", for which there is no public getter."""
     name: str | None = getattr(config, "_attn_implementation", None)
     return name

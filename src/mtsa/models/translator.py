@@ -2,7 +2,7 @@
 
 Its encoder has multi-head attention or tensorized attention; nothing else differs.
 
-Letters: B batch, N tokens.
+Notation: B batch, N tokens.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def translator_config(
     attention_dropout: float,
     swap: dict[str, Any] | None,
 ) -> M2M100Config:
-    """The configuration of a translator.
+    """Return the configuration of a translator.
 
     Args:
         tokens: size of the vocabulary, which both languages share.
@@ -48,7 +48,7 @@ def translator_config(
         hidden: width of the feed-forward layers.
         dropout: dropout probability on residuals and inputs, and inside the feed-forward layers.
         attention_dropout: dropout probability on attention weights.
-        swap: options of the tensorized attention in the encoder (`PatchOptions`); None for multi-head attention.
+        swap: options of tensorized attention in the encoder (`PatchOptions`); None for multi-head attention.
     """
     options: dict[str, Any] = {
         "vocab_size": tokens,
@@ -78,7 +78,7 @@ def translator_config(
 
 
 def build_translator(config: M2M100Config) -> M2M100ForConditionalGeneration:
-    """A translator with random weights: Glorot matrices, zero biases, shared embeddings with deviation 1 / sqrt(width)."""
+    """Build a translator with random weights: Glorot matrices, zero biases, embeddings with deviation 1 / sqrt(width)."""
     options = getattr(config, "mtsa", None)
     values = {**config.to_dict(), "activation_function": config.activation_function}
     plain = M2M100Config(**{key: value for key, value in values.items() if key not in _NOT_PLAIN})
@@ -97,12 +97,12 @@ _NOT_PLAIN = ("mtsa", "model_type", "plain_activation", "architectures", "transf
 
 
 def translator_class(*, tensorized: bool) -> type[M2M100ForConditionalGeneration]:
-    """The class that loads a saved translator."""
+    """Return the class that loads a saved translator."""
     return patched_model_class(M2M100ForConditionalGeneration) if tensorized else M2M100ForConditionalGeneration
 
 
 def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy over the real tokens with label smoothing, whose mass is distributed evenly over the other tokens."""
+    """Return the label-smoothed cross-entropy over real tokens; the mass is distributed evenly over the other tokens."""
     count = logits.shape[-1]
     total = nn.functional.cross_entropy(
         logits.flatten(0, 1),
@@ -126,7 +126,7 @@ def translate(
     Args:
         model: the translator.
         rows: token ids of each sentence.
-        num_beams: beams of the search; 1 is greedy search.
+        num_beams: number of beams; 1 for greedy search.
         length_penalty: exponent of the length by which the score of a translation is divided.
     """
     training = model.training
@@ -145,7 +145,7 @@ def translate(
 
 
 def generation_config(num_beams: int, length_penalty: float, max_new_tokens: int) -> GenerationConfig:
-    """The settings of `generate`."""
+    """Return the settings of `generate`."""
     search = {"length_penalty": length_penalty, "early_stopping": True} if num_beams > 1 else {}
     return GenerationConfig(
         num_beams=num_beams,

@@ -1,6 +1,6 @@
 """Word vectors of a model: trained ones, and frozen ones.
 
-Letters: B batch, N tokens, E width.
+Notation: B batch, N tokens, E width.
 """
 
 from __future__ import annotations

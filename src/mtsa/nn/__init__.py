@@ -1,1 +1,1 @@
-"""Tensorized attention and pooling as PyTorch functions and layers. Imports torch alone."""
+"""Tensorized attention and pooling as PyTorch functions and layers. Depends on torch only."""

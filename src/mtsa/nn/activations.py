@@ -22,10 +22,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
-    """The function behind a name; a callable is returned as it is.
+    """Return the function of a name; callables are returned unchanged.
 
     Raises:
-        ValueError: an unknown name, answered with the nearest one.
+        ValueError: unknown name; the message suggests the closest one.
         TypeError: a class instead of an instance.
     """
     if isinstance(activation, type):
@@ -35,5 +35,5 @@ def activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
     if activation in ACTIVATIONS:
         return ACTIVATIONS[activation]
     near = difflib.get_close_matches(str(activation), ACTIVATIONS, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(ACTIVATIONS)}, or pass a callable"
+    hint = f'did you mean "{near[0]}"?' if near else f"it must be one of {', '.join(ACTIVATIONS)}, or a callable"
     raise ValueError(f'unknown activation "{activation}"; {hint}')

@@ -1,6 +1,6 @@
-"""Multi-mask tensorized self-attention as a layer: sequences in, sequences of the same length out.
+"""Multi-mask tensorized self-attention as a layer, which maps sequences to sequences of the same length.
 
-Letters: B batch, N tokens, E embed_dim, H heads, I score width (the paper's d_i), D head width (d_h), T = B * N.
+Notation: B batch, N tokens, E embed_dim, H heads, I score width (the paper's d_i), D head width (d_h), T = B * N.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ADAPTER_HINT = "to use the layer as nn.MultiheadAttention, wrap it with mtsa.in
 
 @dataclass(frozen=True)
 class Explanation:
-    """The output of a layer, and the weights behind it."""
+    """The output of a layer, and its attention weights."""
 
     output: Tensor  # [B, N, H * D]
     token2token: Tensor  # [B, H, N, N]: for each query, softmax of the pair scores over its allowed keys
@@ -46,31 +46,31 @@ class MultiMaskAttention(nn.Module):
     """Multi-mask tensorized self-attention: `layer(x, attention_mask)` maps [B, N, embed_dim] to [B, N, num_heads * head_dim].
 
     The layer has two forms. `paper` is Algorithm 1: q, k and v are linear in x, the source2token scores come from k, and an
-    output layer joins the heads. `released` is what the authors ran: v = act(W x + b); q, k and the scores come from v within
+    output layer joins the heads. `released` is the authors' code: v = act(W x + b); q, k and the scores come from v within
     each head; a gate mixes v and the attended values; there is no output layer, so it needs fewer operations.
 
     Args:
         embed_dim: width of x.
         num_heads: number of heads.
         form: "paper" or "released".
-        head_dim: width of each head; embed_dim / num_heads when None.
-        score_dim: width of q and k, and of the hidden source2token layer; head_dim when None.
+        head_dim: width of each head; default: embed_dim / num_heads.
+        score_dim: width of q and k, and of the hidden source2token layer; default: head_dim.
         masks: None for half of the heads forward and half backward; or one mask, a list of them, or a string such as
             "forward*4, backward*4" or "causal".
         bias: whether q, k, v and the output layer of the `paper` form have biases.
-        activation: of the dense layers: "relu", "elu", "tanh", "gelu", "silu" or a callable.
-        score_activation: sigma_t, of the token2token scores: "logsigmoid", "identity" or a callable.
-        source_activation: sigma_s, of the source2token scores: "identity", "logsigmoid" or a callable.
+        activation: activation of the dense layers: "relu", "elu", "tanh", "gelu", "silu" or a callable.
+        score_activation: sigma_t, activation of the token2token scores: "logsigmoid", "identity" or a callable.
+        source_activation: sigma_s, activation of the source2token scores: "identity", "logsigmoid" or a callable.
         source_layers: layers of the source2token scores: 2 with `activation` between them, or 1 without.
         dropout: rate for the input of every dense layer; or two rates, (dense, attention), with that of the attention itself
             (appendix A.3).
-        device: of the parameters.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
-    `layer.backend` is "auto"; set it to the name of a backend to fix one.
+    The attribute `backend` is "auto"; set it to the name of a backend to use that one.
 
     Raises:
-        ValueError: a number, name or combination that does not work.
+        ValueError: invalid value, unknown name, or unsupported combination.
         TypeError: a value of the wrong type.
     """
 
@@ -100,9 +100,9 @@ class MultiMaskAttention(nn.Module):
         if form not in FORMS:
             raise ValueError(f'unknown form "{form}"; it must be "paper" or "released"')
         if form == "released" and bias:
-            raise ValueError('bias=True is for form="paper"; the released form has its biases where the authors have them')
+            raise ValueError('bias=True requires form="paper"; the released form has a fixed set of biases')
         if scales is not None:
-            warn_deprecated("scales= is now score_activation= and source_activation=")
+            warn_deprecated("scales= is deprecated; use score_activation= and source_activation=")
             score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
         if source_layers not in (1, 2):
             raise ValueError(f"source_layers ({source_layers}) must be 1 or 2")
@@ -145,7 +145,7 @@ class MultiMaskAttention(nn.Module):
         self.source_score = HeadLinear(H, I if two else source, D, bias=True, **factory)
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters: Glorot weights, zero biases."""
+        """Initialize all parameters: Glorot weights, zero biases."""
         for layer in self.children():
             if isinstance(layer, nn.Linear):
                 reset_glorot(layer)
@@ -188,13 +188,13 @@ class MultiMaskAttention(nn.Module):
 
         Args:
             x: [B, N, embed_dim].
-            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None when there is no padding. Padded positions
-                give 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
-                has the opposite sense: pass it as key_padding_mask.
+            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding. The output at padded positions
+                is 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
+                has the opposite meaning: pass it as key_padding_mask.
             context: sequences [B, M, embed_dim] to attend to instead of x.
-            key_padding_mask: the same with the sense of `nn.MultiheadAttention`: True = padding.
+            key_padding_mask: padding mask as in `nn.MultiheadAttention`: True = padding.
             keep: deprecated name of attention_mask.
-            more, others: not used; arguments of `nn.MultiheadAttention` are answered with how to adapt the layer.
+            more, others: not supported; the error message for arguments of `nn.MultiheadAttention` refers to the adapter.
 
         Raises:
             TypeError, ValueError: if x or a mask is of the wrong type, dtype or shape.
@@ -214,11 +214,11 @@ class MultiMaskAttention(nn.Module):
         return _zero_padding(out, mask)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(q, k, v, s), each [B, H, N, .]: the inputs of `tensorized_attention`; s has passed its activation."""
+        """Return (q, k, v, s), each [B, H, N, .]: the inputs of `tensorized_attention`, with s after its activation."""
         return self._project(x, None)[:4]
 
     def combine(self, heads: Tensor, v: Tensor) -> Tensor:
-        """The output [B, N, H * D] from the attended heads [B, H, N, D] and the values v of `project`."""
+        """Return the output [B, N, H * D] from the attended heads [B, H, N, D] and the values v of `project`."""
         return self._combine(heads, v)
 
     def explain(
@@ -230,21 +230,21 @@ class MultiMaskAttention(nn.Module):
         key_padding_mask: Tensor | None = None,
         keep: Tensor | None = None,
     ) -> Explanation:
-        """The output, bit-equal to `layer(x, attention_mask)` without dropout, and the weights behind it.
+        """Return the output, bit-identical to `layer(x, attention_mask)` without dropout, and the attention weights.
 
         Args:
             x: [B, N, embed_dim].
             attention_mask: as in `forward`.
-            tensor: also return the weight of every feature of every pair, [B, H, N, N, D].
+            tensor: whether to return the weight of every feature of every pair, [B, H, N, N, D].
             key_padding_mask: as in `forward`.
             keep: deprecated name of attention_mask.
 
         Raises:
-            RuntimeError: in training mode with dropout, where weights and output of one call would differ.
+            RuntimeError: in training mode with dropout, because weights and output would differ.
             TypeError, ValueError: as `forward`.
         """
         if self.training and (self.dense_dropout > 0 or self.attention_dropout > 0):
-            raise RuntimeError("explain() needs the layer without dropout; call layer.eval() first")
+            raise RuntimeError("explain() requires a layer without dropout; call layer.eval() first")
         mask = self._check(x, attention_mask, None, key_padding_mask, keep)
         with fallback.count_fallbacks() as count:
             output = self(x, mask)
@@ -335,7 +335,7 @@ class MultiMaskAttention(nn.Module):
             if context.shape[0] != x.shape[0]:
                 raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
         if keep is not None:
-            warn_deprecated("keep= is now called attention_mask=")
+            warn_deprecated("keep= is deprecated; use attention_mask=")
         if sum(given is not None for given in (attention_mask, key_padding_mask, keep)) > 1:
             raise TypeError("pass either attention_mask (1 = token) or key_padding_mask (True = padding), not both")
         if key_padding_mask is not None:

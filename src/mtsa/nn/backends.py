@@ -1,4 +1,4 @@
-"""Which implementation can do what, which one `auto` uses, and why."""
+"""Capabilities of the attention backends, and the choice of `auto`."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class Backend:
     about: str
 
     def refusal(self, spec: AttentionSpec, device: str) -> str | None:
-        """Why this backend cannot be used, as the end of a sentence; None when it can."""
+        """Return why this backend cannot be used, as the end of a sentence; None if it can."""
         kind = score_functions.kind(spec.score_activation)
         if self.name == "native" and not cpu.available():
             return f"is not available ({cpu.description()})"
         if self.devices not in ("any", device) and device != "meta":
             return f"does not run on {device}"
         if spec.dtype not in self.dtypes:
-            return f"does not take {spec.dtype}"
+            return f"does not support {spec.dtype}"
         if kind not in self.score_activations:
             return f'does not support score_activation="{kind}"' if kind != "callable" else "does not support a callable"
         if self.name in ("native", "blocked") and trainable_bias(spec):
-            return "gives no gradient to the parameters of a mask"
+            return "does not compute gradients of mask parameters"
         return None
 
 
 def trainable_bias(spec: AttentionSpec) -> bool:
-    """Whether the bias of a user-defined mask has parameters of its own."""
+    """Return whether the bias of a user-defined mask has trainable parameters."""
     if not spec.masks.biased or spec.masks.intervals is not None or not torch.is_grad_enabled():
         return False
     bias = spec.masks.bias((0, 1), (0, 1), torch.empty(0))
@@ -77,7 +77,7 @@ _RENAMED = {"tiled": "blocked"}
 
 @dataclass(frozen=True)
 class Choice:
-    """The backend that will run, and the reason."""
+    """The selected backend, and the reason."""
 
     backend: Backend
     why: str
@@ -87,20 +87,20 @@ _NATIVE = Choice(BACKENDS["native"], "compiled code for CPUs")
 
 
 def choose(spec: AttentionSpec, name: str, *, device: str, keys: int) -> Choice:
-    """The backend for a call; `name` is one of BACKENDS or "auto".
+    """Return the backend for a call; `name` is one of BACKENDS or "auto".
 
     Raises:
-        ValueError: an unknown name, answered with the nearest one, or a backend that cannot be used, with the names of those
+        ValueError: unknown name, or a backend that cannot be used; the message lists the backends
             that can.
     """
     if name == "auto":
         return _automatic(spec, device, keys)
     if name in _RENAMED:
-        warn_deprecated(f'backend="{name}" is now called "{_RENAMED[name]}"')
+        warn_deprecated(f'backend="{name}" is deprecated; use "{_RENAMED[name]}"')
         name = _RENAMED[name]
     if name not in BACKENDS:
         near = difflib.get_close_matches(str(name), BACKENDS, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"the names are auto, {', '.join(BACKENDS)}"
+        hint = f'did you mean "{near[0]}"?' if near else f"it must be one of auto, {', '.join(BACKENDS)}"
         raise ValueError(f'unknown backend "{name}"; {hint}')
     backend = BACKENDS[name]
     refusal = backend.refusal(spec, device)
@@ -129,14 +129,14 @@ def _automatic(spec: AttentionSpec, device: str, keys: int) -> Choice:
         return _NATIVE
     if BACKENDS["blocked"].refusal(spec, device) is not None:
         name = "reference" if torch.compiler.is_compiling() else "factored"
-        return Choice(BACKENDS[name], "a mask with parameters of its own")
+        return Choice(BACKENDS[name], "a mask with trainable parameters")
     if keys >= _LONG:
-        return Choice(BACKENDS["blocked"], "a long sequence, in memory that grows linearly")
+        return Choice(BACKENDS["blocked"], "a long sequence, with linear memory")
     return Choice(BACKENDS["factored"], "a short sequence")
 
 
 def table() -> str:
-    """The capability table as text."""
+    """Return the capability table as text."""
     rows = [("backend", "device", "dtype", "score activation", "memory in training", "available", "how")]
     for backend in BACKENDS.values():
         dtypes = "any float" if backend.dtypes == _FLOATS else ", ".join(str(d).removeprefix("torch.") for d in backend.dtypes)

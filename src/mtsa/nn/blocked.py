@@ -1,9 +1,9 @@
-"""Algorithm 1 in blocks of queries, with memory that grows linearly in the length.
+"""Algorithm 1 in blocks of queries, with memory linear in the length.
 
 Each block of queries is computed against the keys it can reach; blocks without an allowed pair are skipped. The backward pass
 computes every block again. For the named score activations; user-defined ones use `factored`.
 
-Letters: B batch, H heads, N queries, M keys, I score width, D head width; t queries and u keys of a block.
+Notation: B batch, H heads, N queries, M keys, I score width, D head width; t queries and u keys of a block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUERIES = 128  # of a block
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Tensorized attention in blocks: [B, H, N, D]."""
+    """Return tensorized attention in blocks: [B, H, N, D]."""
     out: Tensor = _Blocked.apply(spec, seed, q, k, v, s)
     return out
 
@@ -40,12 +40,12 @@ class _Blocked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
-            raise RuntimeError('second derivatives (create_graph=True) need backend="factored"')
+            raise RuntimeError('second derivatives (create_graph=True) require backend="factored"')
         return None, None, *backward(ctx.spec, ctx.seed, grad, *ctx.saved_tensors[:4])
 
 
 def forward(spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
-    """The output [B, H, N, D]."""
+    """Return the output [B, H, N, D]."""
     out = v.new_zeros(*q.shape[:3], v.shape[3])
     if seed is not None:
         v = v * factored.value_factors(spec, v, seed)
@@ -56,7 +56,7 @@ def forward(spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: T
 
 
 def backward(spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and s, from that of the output."""
+    """Return gradients of q, k, v and s, from that of the output."""
     q, k, v, s = tensors
     dtype = spec.compute_dtype
     grads = [torch.zeros(tensor.shape, dtype=dtype, device=tensor.device) for tensor in tensors]
@@ -76,7 +76,7 @@ def backward(spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: T
 def tile_backward(
     spec: AttentionSpec, tensors: tuple[Tensor, ...], grad: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (q, k, v, s) of one block, from that of the output; the options are those of `factored.Factors`."""
+    """Return the gradients of (q, k, v, s) of one block, given that of the output; options as in `factored.Factors`."""
     q, k, v, s = tensors
     f = factored.Factors(spec, q, k, v, s, **options)
     numerator = f.dropped @ (f.weight * v)
@@ -101,7 +101,7 @@ class _Part:
         self.inside = (slice(None), slice(*heads), slice(*keys))
 
     def cut(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, ...]:
-        """The part of the tensors, in the compute dtype, with 0 at padded keys."""
+        """Return the part of the tensors, in the compute dtype, with 0 at padded keys."""
         tensors = (q[self.queries], k[self.inside], v[self.inside], s[self.inside])
         q, k, v, s = (tensor.to(self.spec.compute_dtype) for tensor in tensors)
         if self.spec.attention_mask is not None:

@@ -1,4 +1,4 @@
-"""Deprecation warnings that point at the caller's code."""
+"""Deprecation warnings that refer to the caller's code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def warn_deprecated(message: str) -> None:
-    """Warn about an old name; the warning has the line of the first caller outside mtsa and torch."""
+    """Issue a deprecation warning that refers to the first caller outside mtsa and torch."""
     level = 2
     if not torch.compiler.is_compiling():
         frame = sys._getframe(1)

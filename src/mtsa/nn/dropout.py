@@ -16,12 +16,12 @@ from .spec import transformed
 
 
 def draw_seed() -> Tensor:
-    """A random seed, as a tensor, so that a compiled graph draws a new one in each call."""
+    """Return a random seed, as a tensor, so that a compiled graph draws a new one in each call."""
     return torch.randint(2**62, (), device="cpu")
 
 
 def factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
-    """Dropout factors in the shape of `like`: 0 with probability p, otherwise 1 / (1 - p). Streams of a seed differ."""
+    """Return dropout factors in the shape of `like`: 0 with probability p, otherwise 1 / (1 - p). Streams of a seed differ."""
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         drawn: Tensor = factors_operator(like.detach(), p, seed, stream)
         return drawn
@@ -36,7 +36,7 @@ def _draw_factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
 
 @torch.library.custom_op("mtsa::dropout_factors", mutates_args=())
 def factors_operator(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
-    """Dropout factors in compiled graphs, which cannot create a generator."""
+    """Return dropout factors in compiled graphs, which cannot create a generator."""
     return _draw_factors(like, p, seed, stream)
 
 
@@ -46,7 +46,7 @@ def _(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """As `F.dropout`; several times as fast on a CPU."""
+    """Apply dropout like `F.dropout`, several times faster on CPUs."""
     if p <= 0 or not training:
         return x
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
@@ -60,7 +60,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 @torch.library.custom_op("mtsa::dropout", mutates_args=())
 def dropout_operator(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    """Dropout in compiled graphs, which would draw slowly on a CPU."""
+    """Return dropout in compiled graphs, which would draw slowly on a CPU."""
     return cpu.dropout(x.contiguous(), p, int(seed))
 
 
@@ -92,7 +92,9 @@ class _Dropout(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if torch.is_grad_enabled() and grad.requires_grad:
-            raise RuntimeError("second derivatives through dropout: call eval() first, or use torch.nn.Dropout")
+            raise RuntimeError(
+                "second derivatives through dropout are not supported; call eval() first, or use torch.nn.Dropout"
+            )
         if grad.stride() != ctx.stride:
             grad = torch.empty_strided(grad.shape, ctx.stride, dtype=grad.dtype).copy_(grad)
         return cpu.dropout(grad, ctx.p, ctx.seed), None

@@ -6,7 +6,7 @@ m is the maximum of each row over its allowed keys, c that of each feature over 
 Entries whose denominator still underflows are computed by the definition (`fallback`). Memory grows with N x M, so this is for
 short sequences, user-defined score activations and second derivatives.
 
-Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+Notation: B batch, H heads, N queries, M keys, I score width, D head width.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .spec import AttentionSpec
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Tensorized attention by Algorithm 1: [B, H, N, D]."""
+    """Return tensorized attention by Algorithm 1: [B, H, N, D]."""
     tensors = (q, k, v, s)
     if seed is not None or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         q, k, v, s = spec.ready(*tensors)
@@ -38,7 +38,7 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
 
 
 def attend_tile(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, **options: Any) -> Tensor:
-    """Algorithm 1 for a block of queries and keys: [B, H, N, D], in the compute dtype; the options are those of `Factors`."""
+    """Compute Algorithm 1 for a block of queries and keys: [B, H, N, D], in the compute dtype; options as in `Factors`."""
     f = Factors(spec, q, k, v, s, **options)
     low, total = f.untrusted()
     return fallback.replace_entries((f.dropped @ (f.weight * v)) / total, low, f.exponent, v, s, f.factor)
@@ -78,7 +78,7 @@ class Factors:
         self._v = v
 
     def untrusted(self) -> tuple[Tensor, Tensor]:
-        """Entries for the fallback [B, H, N, D], and the denominators, with 1 there and in empty rows."""
+        """Return entries for the fallback [B, H, N, D], and the denominators, with 1 there and in empty rows."""
         total = self.pair @ self.weight
         low = total.detach() < fallback.TINY
         saturated = fallback.saturated(self.pair, self.weight, total, self._v)
@@ -87,7 +87,7 @@ class Factors:
 
 
 def value_factors(spec: AttentionSpec, v: Tensor, seed: Tensor) -> Tensor:
-    """The dropout factors of E^X, which is dropped in the numerator only (appendix A.3), [B, H, M, D]."""
+    """Return the dropout factors of E^X, which is dropped in the numerator only (appendix A.3), [B, H, M, D]."""
     return factors(v, spec.factor_dropout, seed, stream=1)
 
 

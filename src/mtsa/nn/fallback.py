@@ -9,7 +9,7 @@ Where one key has all the weight, the gradient of its exponent is sum_l g (v - o
 g out in two products and subtracts, so that noise of the size eps * |g v| is left of an exact 0. Such entries are computed by
 the definition where values are large; and so are the gradients of heads where all entries are like that.
 
-Letters: B batch, H heads, N queries, M keys, D head width; C entries, G heads of the batch.
+Notation: B batch, H heads, N queries, M keys, D head width; C entries, G heads of the batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ with the second there is hardly anything but noise, and only then is the definit
 
 @dataclass(eq=False)
 class FallbackCount:
-    """What the definition was used for."""
+    """Number of entries and gradients computed by the definition."""
 
     entries: int = 0  # (query, feature) entries of forward passes
     heads: int = 0  # heads of backward passes
@@ -52,7 +52,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def count_fallbacks() -> Iterator[FallbackCount]:
-    """Count what tensorized attention computes by the definition while this block runs, in any thread.
+    """Count the entries that tensorized attention computes by the definition within the block, in any thread.
 
     >>> with count_fallbacks() as count:
     ...     pass
@@ -70,7 +70,7 @@ def count_fallbacks() -> Iterator[FallbackCount]:
 
 
 def note(*, entries: int = 0, heads: int = 0) -> None:
-    """Add to every open count."""
+    """Add to all active counters."""
     if _counts and (entries or heads):
         with _lock:
             for count in _counts:
@@ -79,7 +79,7 @@ def note(*, entries: int = 0, heads: int = 0) -> None:
 
 
 def saturated(pair: Tensor, weight: Tensor, denominator: Tensor, v: Tensor) -> Tensor | None:
-    """Entries where one key has all the weight, [B, H, N, D]; None where values are small, and it does not matter.
+    """Return entries where one key has all the weight, [B, H, N, D]; None if values are small enough that it does not matter.
 
     The sum of the squares of the terms is close to the square of their sum there.
     """
@@ -90,7 +90,7 @@ def saturated(pair: Tensor, weight: Tensor, denominator: Tensor, v: Tensor) -> T
 
 
 def replace_entries(out: Tensor, low: Tensor, exponent: Tensor, v: Tensor, s: Tensor, factor: Tensor | None) -> Tensor:
-    """`out` [B, H, N, D] with the entries `low` computed by the definition.
+    """Return `out` [B, H, N, D] with the entries `low` computed by the definition.
 
     Args:
         out: the quotient of numerator and denominator.
@@ -154,7 +154,7 @@ def _centre(weight: Tensor, values: Tensor) -> Tensor:
 
 
 def score_gradient(spec: AttentionSpec, score: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of the scores, from that of the activated scores."""
+    """Return the gradient of the scores, from that of the activated scores."""
     if spec.score_activation == "identity":
         return grad
     if spec.score_activation == "logsigmoid":
@@ -166,19 +166,19 @@ def score_gradient(spec: AttentionSpec, score: Tensor, grad: Tensor) -> Tensor:
 
 
 class GradientMonitor:
-    """Watches the two ends of a differentiable call, and replaces gradients that are noise."""
+    """Monitors input and output gradients of a differentiable call, and replaces gradients that are noise."""
 
     def __init__(self, spec: AttentionSpec) -> None:
         self.spec = spec
         self.grad: Tensor | None = None
 
     def enter(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The same four tensors; their gradients are checked in the backward pass."""
+        """Return the same four tensors; their gradients are checked in the backward pass."""
         q, k, v, s = _Enter.apply(self, q, k, v, s)
         return q, k, v, s
 
     def leave(self, out: Tensor) -> Tensor:
-        """The same output; its gradient is kept for the check."""
+        """Return the same output; its gradient is kept for the check."""
         left: Tensor = _Leave.apply(self, out)
         return left
 
@@ -213,7 +213,7 @@ class _Enter(torch.autograd.Function):
 
 
 def without_noise(spec: AttentionSpec, tensors: Sequence[Tensor], grad: Tensor, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """`grads` of (q, k, v, s), with those of noisy heads computed by the definition; `grad` is that of the output."""
+    """Return `grads` of (q, k, v, s), those of noisy heads computed by the definition; `grad` is that of the output."""
     q, _, v, _ = tensors
     dv, ds = grads[2:]
     if dv is None or ds is None or ds.numel() == 0:

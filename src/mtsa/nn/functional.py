@@ -1,6 +1,6 @@
-"""The function: tensorized attention over tensors.
+"""Tensorized attention as a function of tensors.
 
-Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D head width (d_h).
+Notation: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D head width (d_h).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tensorized_attention(
     backend: str = "auto",
     **renamed: Any,
 ) -> Tensor:
-    """Attention with a score for every feature of every token pair.
+    """Compute attention with a score for every feature of every token pair.
 
     For query j, key i and feature l the weight is exp(score_activation(<k_i, q_j> * scale) + bias(i, j) + s[i, l]), normalised
     over the allowed keys i. A query without an allowed key gives exactly 0, with gradient 0.
@@ -49,9 +49,9 @@ def tensorized_attention(
         s: source2token scores [B, H, M, D], after their activation sigma_s.
         masks: which keys each query attends to: None (all), one mask for every head, a list of H masks, a string such as
             "forward*4, backward*4", or a bool tensor broadcastable to [B, H, N, M] with True = attend.
-        attention_mask: bool or integer [B, M], 1 = token, 0 = padding; None when there is no padding.
+        attention_mask: bool or integer [B, M], 1 = token, 0 = padding; None for no padding.
         score_activation: sigma_t: "logsigmoid" (the factor is sigmoid(score)), "identity" (exp(score)), or a callable.
-        scale: factor of the dot product; 1 / sqrt(I) when None.
+        scale: factor of the dot product; default: 1 / sqrt(I).
         dropout_p: attention dropout; applied to both factors of the numerator, not to the denominator.
         backend: "auto", "native", "factored", "blocked" or "reference"; see `explain_backend`.
 
@@ -59,8 +59,8 @@ def tensorized_attention(
         The attended values [B, H, N, D], in the dtype of the inputs.
 
     Raises:
-        TypeError: a tensor, mask or option of the wrong kind or dtype.
-        ValueError: shapes that do not fit, a number out of range, or a backend that cannot be used.
+        TypeError: a tensor, mask or option of the wrong type or dtype.
+        ValueError: mismatched shapes, a number out of range, or a backend that cannot be used.
     """
     if renamed:
         attention_mask, score_activation = _take_renamed(renamed, attention_mask, score_activation)
@@ -71,20 +71,20 @@ def tensorized_attention(
 
 
 def explain_backend(q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, backend: str = "auto", **options: Any) -> str:
-    """Which backend `tensorized_attention` would use for these arguments, and why, in one sentence.
+    """Return which backend `tensorized_attention` uses for these arguments, and why, in one sentence.
 
     Args:
-        q, k, v, s, backend, options: as `tensorized_attention`.
+        q, k, v, s, backend, options: as in `tensorized_attention`.
 
     Raises:
-        TypeError, ValueError: as `tensorized_attention`.
+        TypeError, ValueError: as in `tensorized_attention`.
     """
     q, k, v, s = _one_dtype(q, k, v, s)
     return describe(choose(make_spec(q, k, v, s, **options), backend, device=q.device.type, keys=k.shape[2]))
 
 
 def describe(choice: Choice) -> str:
-    """A choice as one sentence."""
+    """Return a choice as one sentence."""
     return f"{choice.backend.name}: {choice.why} ({choice.backend.about}; memory in training {choice.backend.memory})"
 
 
@@ -129,14 +129,14 @@ def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_
     for old, value in renamed.items():
         if old not in _RENAMED:
             raise TypeError(f"tensorized_attention() got an unexpected keyword argument {old!r}")
-        warn_deprecated(f"{old}= is now called {_RENAMED[old]}=")
+        warn_deprecated(f"{old}= is deprecated; use {_RENAMED[old]}=")
         if old == "keep":
             if attention_mask is not None:
-                raise TypeError("keep is the old name of attention_mask; pass one of them")
+                raise TypeError("keep is the deprecated name of attention_mask; pass only attention_mask")
             attention_mask = value
         else:
             if score_activation != "logsigmoid":  # the default
-                raise TypeError(f"{old} is the old name of score_activation; pass one of them")
+                raise TypeError(f"{old} is the deprecated name of score_activation; pass only score_activation")
             score_activation = value
     return attention_mask, score_activation
 

@@ -1,11 +1,11 @@
 """Tensorized attention for `torch.export` and ONNX: one graph for every batch size and length.
 
-The fast path first: two matrix products of exponentials whose maxima were taken off apart, for pairs and for features. Where
-the sum of some row cannot be trusted, as with opposed gaps, the graph itself (`torch.cond`, ONNX `If`) takes the definition:
-the whole exponent for a slice of features at a time, its maximum taken off, where nothing can underflow. That costs N x M x D
-exponentials, and hardly ever happens.
+The fast path comes first: two matrix products of exponentials, with separate maxima subtracted for pairs and features. Where
+the sum of some row cannot be trusted, as with opposed gaps, the graph itself (`torch.cond`, ONNX `If`) uses the definition:
+the whole exponent for a slice of features at a time, minus its maximum, which cannot underflow. That costs N x M x D
+exponentials, and is rarely needed.
 
-Letters: B batch, H heads, N queries, M keys, D head width.
+Notation: B batch, H heads, N queries, M keys, D head width.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FEATURES = 16
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Tensorized attention without a branch outside the graph: [B, H, N, D]."""
+    """Return tensorized attention without a branch outside the graph: [B, H, N, D]."""
     q, k, v, s = spec.ready(q, k, v, s)
     _, exponent = token_exponent(spec, q, k)  # [B, H, N, M]
     real = s if spec.attention_mask is None else s.masked_fill(~spec.attention_mask[:, None, :, None], -math.inf)

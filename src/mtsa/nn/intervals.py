@@ -1,4 +1,4 @@
-"""Masks as the faster implementations read them: as intervals of keys, and by blocks of pairs."""
+"""Masks in the form that fast implementations use: intervals of keys, and blocks of pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAR = 2**31 - 1  # farther than any position
 
 @dataclass(frozen=True)
 class Interval:
-    """A mask as the native kernel reads it: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
+    """A mask in the form of the native kernel: query j attends to keys j + low to j + high - 1, with bias -rate * |i - j|."""
 
     low: int = -FAR
     high: int = FAR
@@ -36,12 +36,12 @@ class Interval:
 
 
 def interval_of(rule: Mask) -> Interval | None:
-    """The interval of a mask, unless a subclass changed its rule and not its interval."""
+    """Return the interval of a mask, unless a subclass changed its rule and not its interval."""
     return rule.interval() if _consistent(rule, "interval") else None
 
 
 def spec_of(rule: Mask) -> str | None:
-    """The spec string of a mask, unless a subclass changed its rule and not its spec."""
+    """Return the spec string of a mask, unless a subclass changed its rule and not its spec."""
     return rule.spec() if _consistent(rule, "spec") else None
 
 

@@ -1,6 +1,6 @@
-"""Linear layers with the paper's initialisation: Glorot weights, zero biases.
+"""Linear layers with the paper's initialization: Glorot weights, zero biases.
 
-Letters: H heads, T tokens (of all sequences of a batch).
+Notation: H heads, T tokens (of all sequences of a batch).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class HeadLinear(nn.Module):
-    """One linear layer per head, without any mixing of heads: [H, T, in] -> [H, T, out].
+    """A separate linear layer for each head: [H, T, in] -> [H, T, out].
 
     The input may come in parts, `layer(a, b)` for `layer(torch.cat([a, b], -1))`, which saves the memory of joining them.
     """
@@ -24,7 +24,7 @@ class HeadLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot for each head's own matrix, zero biases."""
+        """Initialize the parameters: Glorot for each head's matrix, zero biases."""
         if self.weight.device.type != "meta":
             for matrix in self.weight:
                 nn.init.xavier_uniform_(matrix)
@@ -47,14 +47,14 @@ class HeadLinear(nn.Module):
 
 
 def glorot_linear(in_features: int, out_features: int, *, bias: bool, **factory: Any) -> nn.Linear:
-    """An nn.Linear with Glorot weights and zero bias."""
+    """Return an nn.Linear with Glorot weights and zero bias."""
     linear = nn.Linear(in_features, out_features, bias=bias, **factory)
     reset_glorot(linear)
     return linear
 
 
 def reset_glorot(linear: nn.Linear) -> None:
-    """Glorot weights and zero bias."""
+    """Initialize a linear layer with Glorot weights and zero bias."""
     nn.init.xavier_uniform_(linear.weight)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)

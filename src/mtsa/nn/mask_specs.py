@@ -1,6 +1,6 @@
-"""What the caller passes as `masks`, as one mask per head; and the spec strings.
+"""Conversion of the argument `masks` to one mask per head, and the parser of spec strings.
 
-Letters: B batch, H heads, N queries, M keys.
+Notation: B batch, H heads, N queries, M keys.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _PARSERS: dict[str, tuple[Parser, str]] = {  # with an example for error message
 
 
 def register_mask(name: str, parse: Parser, example: str | None = None) -> None:
-    """Make a mask known by name in spec strings, such as masks="every(2)*4".
+    """Register a mask by name for use in spec strings, such as masks="every(2)*4".
 
     Args:
         name: lower-case letters.
         parse: builds the mask from the text between the parentheses, "" if there are none; raises ValueError for other text.
-        example: how to write the mask, for error messages; the name by default.
+        example: example of a spec, for error messages; default: the name.
 
     Raises:
-        ValueError: a name that is taken or has other characters.
+        ValueError: the name is already registered or has other characters.
 
     Example:
         >>> register_mask("every", lambda argument: Every(int(argument)), "every(2)")
@@ -106,7 +106,7 @@ class HeadMasks:
         return self.tensor is None and all(isinstance(rule, Full) for rule in self.rules)
 
     def runs(self) -> Iterator[tuple[Mask, int, int]]:
-        """(mask, first head, last head + 1) for each stretch of neighbouring heads with an equal mask."""
+        """Yield (mask, first head, last head + 1) for each run of adjacent heads with the same mask."""
         start = 0
         for head in range(1, len(self.rules) + 1):
             if head == len(self.rules) or self.rules[head] != self.rules[start]:
@@ -114,7 +114,7 @@ class HeadMasks:
                 start = head
 
     def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
-        """The mask of queries `tile` and `keys`, bool [B or 1, H or 1, t, u]; None when nothing is forbidden."""
+        """Return the mask of queries `tile` and `keys`, bool [B or 1, H or 1, t, u]; None when nothing is forbidden."""
         if self.full:
             return None
         query, key = _positions(tile, keys, device)
@@ -124,7 +124,7 @@ class HeadMasks:
         return stacked if self.tensor is None else stacked & _narrow(self.tensor, *tile, *keys)
 
     def bias(self, tile: Span, keys: Span, like: Tensor) -> Tensor | None:
-        """The bias of queries `tile` and `keys`, [1, H, t, u] in the dtype of `like`; None when there is none."""
+        """Return the bias of queries `tile` and `keys`, [1, H, t, u] in the dtype of `like`; None when there is none."""
         if not self.biased:
             return None
         query, key = _positions(tile, keys, like.device)
@@ -134,14 +134,14 @@ class HeadMasks:
         return torch.stack([zero if row is None else row.to(like.dtype).expand_as(zero) for row in rows])[None]
 
     def part(self, first: int, last: int) -> HeadMasks:
-        """The masks of heads first..last-1 alone."""
+        """Return the masks of heads first..last-1 alone."""
         tensor = self.tensor
         if tensor is not None and tensor.shape[1] > 1:
             tensor = tensor[:, first:last]
         return HeadMasks(self.rules[first:last], tensor)
 
     def block(self, rule: Mask, q0: int, q1: int, k0: int, k1: int) -> Block:
-        """What `rule` and the tensor together allow in a block; a tensor on a GPU is not looked into (it would wait)."""
+        """Return what `rule` and the tensor allow in a block; a tensor on a GPU is not read, to avoid synchronization."""
         known = rule.block(q0, q1, k0, k1)
         if self.tensor is None or known is Block.NONE:
             return known
@@ -163,11 +163,11 @@ def _narrow(tensor: Tensor, q0: int, q1: int, k0: int, k1: int) -> Tensor:
 
 
 def per_head(masks: MaskChoice, shape: tuple[int, int, int, int]) -> HeadMasks:
-    """Read `masks` for a problem of shape (B, H, N, M).
+    """Convert `masks` to one mask per head, for a call of shape (B, H, N, M).
 
     Raises:
-        ValueError: wrong number of masks, a spec that cannot be read, or a tensor that does not broadcast.
-        TypeError: a value that is no mask, or a tensor that is not bool.
+        ValueError: wrong number of masks, an invalid spec, or a tensor that does not broadcast.
+        TypeError: a value that is not a mask, or a tensor that is not bool.
     """
     heads = shape[1]
     if isinstance(masks, HeadMasks):
@@ -180,11 +180,11 @@ def per_head(masks: MaskChoice, shape: tuple[int, int, int, int]) -> HeadMasks:
 
 
 def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
-    """One rule for each of the heads, from one mask, a sequence of them or a spec string.
+    """Return one rule for each of the heads, from one mask, a sequence of them or a spec string.
 
     Raises:
-        ValueError: the number of masks is not the number of heads, or the spec cannot be read.
-        TypeError: a value that is no mask.
+        ValueError: the number of masks is not the number of heads, or the spec is invalid.
+        TypeError: a value that is not a mask.
     """
     if isinstance(masks, Mask):
         _check_answer(masks)
@@ -198,18 +198,18 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
         rules = tuple(rule for item in masks for rule in (parse(item) if isinstance(item, str) else (item,)))
     elif isinstance(masks, Tensor):
         raise TypeError(
-            "masks is a tensor; a layer takes rules, which fit every length: Forward(include_self=True) is a causal mask, "
+            "masks is a tensor; a layer needs masks for any length: Forward(include_self=True) is a causal mask, "
             "and a bool tensor goes to mtsa.tensorized_attention(..., masks=tensor)"
         )
     else:
         raise TypeError(f"masks is a {type(masks).__name__}; it must be None, one mask, {HEADS_HINT}")
     for rule in rules:
         if not isinstance(rule, Mask):
-            raise TypeError(f"masks holds {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
+            raise TypeError(f"masks contains {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
     for rule in dict.fromkeys(rules):
         _check_answer(rule)
     if len(rules) != heads:
-        raise ValueError(f"masks name {len(rules)} heads, but there are {heads}; give {HEADS_HINT}")
+        raise ValueError(f"masks specify {len(rules)} heads, but there are {heads}; pass {HEADS_HINT}")
     return rules
 
 
@@ -228,25 +228,25 @@ def _check_answer(rule: Mask) -> None:
     if not isinstance(found, Tensor) or found.dtype is not torch.bool:
         what = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
         raise TypeError(
-            f"{type(rule).__name__}.allowed gives {what}; it must be a bool tensor, True where a query attends to a key"
+            f"{type(rule).__name__}.allowed returns {what}; it must be a bool tensor, True where a query attends to a key"
         )
 
 
 def parse(spec: str) -> tuple[Mask, ...]:
-    """The masks of a spec such as "forward*4, backward*4" or "window(3) & noself, forward(self)".
+    """Return the masks of a spec such as "forward*4, backward*4" or "window(3) & noself, forward(self)".
 
-    Each comma-separated entry is a mask, `&` and `|` join two (`&` binds tighter), `*n` repeats the entry for n heads.
+    Each comma-separated entry is a mask, `&` and `|` join two (`&` has precedence), `*n` repeats the entry for n heads.
     forward(self) and backward(self) include the query's own position.
 
     Raises:
-        ValueError: naming the part that cannot be read, with the nearest name.
+        ValueError: invalid spec; the message contains the invalid part and suggests the closest name.
     """
     rules: list[Mask] = []
     for entry in _split_entries(spec):
         counted = _HEAD_COUNT.match(entry)
         rule, count = (counted["rule"], int(counted["count"])) if counted else (entry, 1)
         if count > _MOST_HEADS:
-            raise ValueError(f'masks "{spec[:60]}": {count:,} heads are too many; at most {_MOST_HEADS:,} can be named')
+            raise ValueError(f'masks "{spec[:60]}": {count:,} heads are too many; at most {_MOST_HEADS:,} are supported')
         rules.extend([_parse_rule(rule, spec)] * count)
     return tuple(rules)
 
@@ -268,17 +268,17 @@ def _parse_rule(text: str, spec: str) -> Mask:
     name = term["name"].replace("_", "") if term else ""
     if term is None or name not in _PARSERS:
         near = difflib.get_close_matches(name or text.strip(), _PARSERS, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(_PARSERS)}"
+        hint = f'did you mean "{near[0]}"?' if near else f"it must be one of {', '.join(_PARSERS)}"
         raise ValueError(f'masks "{spec}": "{text.strip()}" is not a mask; {hint}')
     parse, example = _PARSERS[name]
     try:
         return parse(term["argument"] or "")
     except ValueError:
-        raise ValueError(f'masks "{spec}": cannot read "{text.strip()}"; write it as "{example}"') from None
+        raise ValueError(f'masks "{spec}": cannot parse "{text.strip()}"; expected a form like "{example}"') from None
 
 
 def half_and_half(heads: int) -> tuple[Mask, ...]:
-    """The default of a layer: forward masks for the first half of its heads, backward masks for the second."""
+    """Return the default of a layer: forward masks for the first half of its heads, backward masks for the second."""
     if heads % 2:
         raise ValueError(
             f"num_heads ({heads}) is odd, so half forward and half backward is not possible; "
@@ -300,6 +300,6 @@ def _checked_tensor(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
     if not fits:
         raise ValueError(
             f"masks tensor of shape {tuple(mask.shape)} does not broadcast to [B={B}, H={H}, N={N}, M={M}]; "
-            "use unsqueeze to name the axes, for example masks[:, None] for a tensor [B, N, M]"
+            "add dimensions with unsqueeze, for example masks[:, None] for a tensor [B, N, M]"
         )
     return mask.view((1,) * (4 - mask.dim()) + tuple(mask.shape))

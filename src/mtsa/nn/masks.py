@@ -1,7 +1,7 @@
-"""Positional masks: which keys a query attends to, as rules on positions.
+"""Positional masks: rules on positions that define which keys a query attends to.
 
-True means "is attended to", everywhere. A mask is a rule, not an N x M tensor, so that whole blocks of pairs can be skipped.
-Positions count from 0 on both sides, also when there are fewer queries than keys.
+True always means "is attended to". A mask is a rule, not an N x M tensor, so that whole blocks of pairs can be skipped.
+Positions start at 0 on both sides, also if there are fewer queries than keys.
 
 The paper writes M[i, j] with i the key and j the query. With queries downwards and keys to the right, strict as in the paper:
 
@@ -42,11 +42,11 @@ class Mask:
     """
 
     def allowed(self, query: Tensor, key: Tensor) -> Tensor:
-        """True where the query attends to the key; the two integer tensors of positions broadcast."""
+        """Return True where the query attends to the key; the two integer tensors of positions are broadcast."""
         raise TypeError(f"{type(self).__name__} must define allowed(query, key)")
 
     def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """What is added to the score of each pair, in this dtype, or None for nothing."""
+        """Return the bias added to the score of each pair, in this dtype, or None for no bias."""
         return None
 
     @property
@@ -55,36 +55,36 @@ class Mask:
         return type(self).bias is not Mask.bias
 
     def interval(self) -> Interval | None:
-        """The mask as an interval of keys around each query; None where it is not one."""
+        """Return the mask as an interval of keys around each query; None where it is not one."""
         return None
 
     def spec(self) -> str | None:
-        """The mask as a spec string; None where there is none."""
+        """Return the mask as a spec string; None if there is none."""
         return None
 
     def block(self, q0: int, q1: int, k0: int, k1: int) -> Block:
-        """What is allowed among queries q0..q1-1 and keys k0..k1-1; SOME is always a safe answer."""
+        """Return what is allowed among queries q0..q1-1 and keys k0..k1-1; SOME is always valid."""
         return Block.SOME
 
     def __and__(self, other: Mask) -> Mask:
-        """Both must allow the pair; biases add."""
+        """Combine two masks: a pair is allowed if both masks allow it; biases are added."""
         return And(self, _expect_mask(other, "&"))
 
     def __or__(self, other: Mask) -> Mask:
-        """Either may allow the pair.
+        """Combine two masks: a pair is allowed if either mask allows it.
 
         Raises:
-            ValueError: if one of the two carries a bias, because "either" has no meaning for a bias.
+            ValueError: if one of the masks has a bias, which is not defined for "or".
         """
         return Or(self, _expect_mask(other, "|"))
 
     def __bool__(self) -> bool:
-        raise TypeError(f"a mask is neither true nor false; join masks with & and |, not with `and` and `or`: {self}")
+        raise TypeError(f"a mask has no truth value; combine masks with & and |, not with `and` and `or`: {self}")
 
     def draw(self, queries: int = 8, keys: int | None = None) -> str:
-        """A picture in text: one row per query, `#` where it attends to a key, `.` where it does not.
+        """Return the mask as text: one row per query, `#` where it attends to a key, `.` where it does not.
 
-        With a bias the allowed pairs show its size instead, from `9` (none) down to `0` (exp(bias) below 0.1).
+        With a bias, allowed pairs show its size as a digit, from `9` (none) down to `0` (exp(bias) below 0.1).
         """
         keys = queries if keys is None else keys
         query = torch.arange(queries)[:, None]  # [N, 1]
@@ -110,7 +110,7 @@ def _expect_mask(value: Any, operator: str) -> Mask:
 
 @dataclass(frozen=True)
 class Full(Mask):
-    """Every key.
+    """All keys.
 
     >>> print(Full().draw(3))
     # # #
@@ -133,7 +133,7 @@ class Full(Mask):
 
 @dataclass(frozen=True)
 class NoSelf(Mask):
-    """Every key but the query's own position (the paper's "without masks" keeps this one).
+    """All keys except the query's own position (also used in the paper's ablation without masks).
 
     >>> print(NoSelf().draw(3))
     . # #
@@ -212,7 +212,7 @@ class Backward(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """Keys at most `radius` positions away, the query's own included. One radius per head makes multi-length windows.
+    """Keys at most `radius` positions away, the query's own included. Heads may have different radii.
 
     >>> print(Window(1).draw(4))
     # # . .
@@ -221,14 +221,14 @@ class Window(Mask):
     . . # #
 
     Raises:
-        ValueError: if radius is not a whole number of at least 0.
+        ValueError: if radius is not a non-negative integer.
     """
 
     radius: int
 
     def __post_init__(self) -> None:
         if isinstance(self.radius, bool) or not isinstance(self.radius, int) or self.radius < 0:
-            raise ValueError(f"Window radius ({self.radius!r}) must be a whole number of at least 0, such as Window(3)")
+            raise ValueError(f"Window radius ({self.radius!r}) must be a non-negative integer, such as Window(3)")
 
     def allowed(self, query: Tensor, key: Tensor) -> Tensor:
         return (query - key).abs() <= self.radius
@@ -248,7 +248,7 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Distance(Mask):
-    """Every key, with the bias -rate * abs(query - key): near keys count more.
+    """All keys, with the bias -rate * abs(query - key), which favours near keys.
 
     >>> print(Distance(0.5).draw(4))
     9 6 3 2
@@ -284,7 +284,7 @@ class Distance(Mask):
 
 @dataclass(frozen=True)
 class And(Mask):
-    """Pairs that both masks allow; written `left & right`. Biases add."""
+    """Pairs that both masks allow; written `left & right`. Biases are added."""
 
     left: Mask
     right: Mask
@@ -327,7 +327,7 @@ class Or(Mask):
     def __post_init__(self) -> None:
         for side in (self.left, self.right):
             if side.biased:
-                raise ValueError(f"| with the biased mask {side} has no meaning; join it with & instead")
+                raise ValueError(f"| with the biased mask {side} is not defined; combine it with & instead")
 
     def allowed(self, query: Tensor, key: Tensor) -> Tensor:
         return self.left.allowed(query, key) | self.right.allowed(query, key)

@@ -3,7 +3,7 @@
 A compiled graph has one node for the whole attention. Inside, `native` runs as it is, and `factored` as `blocked`, which
 computes the same without autograd; `reference` needs no operator. Masks are spec strings, user-defined ones tensors.
 
-Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+Notation: B batch, H heads, N queries, M keys, I score width, D head width.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def tensorized_attention(
     q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None,
     seed: Tensor | None, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The output, and what the native backward pass needs (empty for the others)."""
+    """Return the output, and what the native backward pass needs (empty for the others)."""
     spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         return cpu.forward(spec, seed, q, k, v, s)
@@ -102,7 +102,7 @@ def tensorized_attention_backward(
     attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, seed: Tensor | None, masks: str,
     score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k, v and s."""
+    """Return gradients of q, k, v and s."""
     spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         found = cpu.backward(spec, seed, grad, out, total, shift, q, k, v, s)

@@ -1,4 +1,4 @@
-"""Masks given as tensors: the padding mask of a batch, and the masks of `nn.MultiheadAttention`, where True forbids."""
+"""Masks given as tensors: the padding mask of a batch, and the masks of `nn.MultiheadAttention`, where True means masked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def check_attention_mask(mask: Any, batch: int, length: int, device: torch.device) -> Tensor:
-    """The padding mask of a batch as a bool tensor; integers as tokenizers return them become bool.
+    """Return the padding mask of a batch as a bool tensor; integer masks, as returned by tokenizers, are converted.
 
     Raises:
         TypeError: not a tensor of bools or integers.
@@ -28,7 +28,7 @@ def check_attention_mask(mask: Any, batch: int, length: int, device: torch.devic
         if tuple(mask.shape) == (length, batch):
             hint = "; the input looks like [N, B, E], so use x.transpose(0, 1)"
         elif tuple(mask.shape) == (batch,):
-            hint = f"; make it from lengths with torch.arange({length}) < lengths[:, None]"
+            hint = f"; create it from lengths with torch.arange({length}) < lengths[:, None]"
         raise ValueError(f"attention_mask has shape {tuple(mask.shape)}; it must be [B={batch}, {length}]{hint}")
     if mask.device != device:
         raise ValueError(
@@ -42,12 +42,12 @@ def check_attention_mask(mask: Any, batch: int, length: int, device: torch.devic
 
 
 def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
-    """`attention_mask` from the `key_padding_mask` of `nn.MultiheadAttention`, where True (or -inf) marks padding."""
+    """Convert the `key_padding_mask` of `nn.MultiheadAttention`, where True (or -inf) marks padding, to `attention_mask`."""
     return _flip(key_padding_mask, "key_padding_mask")
 
 
 def from_attn_mask(attn_mask: Tensor) -> Tensor:
-    """A mask tensor from the `attn_mask` of `nn.MultiheadAttention`, where True (or -inf) forbids."""
+    """Convert the `attn_mask` of `nn.MultiheadAttention`, where True (or -inf) means masked, to a mask tensor."""
     return _flip(attn_mask, "attn_mask")
 
 
@@ -61,10 +61,10 @@ def _flip(mask: Tensor, name: str) -> Tensor:
         if torch.compiler.is_compiling() or bool((forbidden | (mask == 0)).all()):
             return ~forbidden
         raise ValueError(
-            f"{name} is a float mask with values other than 0 and -inf, so True and False cannot be told apart; "
-            f"pass {name}.bool() if non-zero means forbidden"
+            f"{name} is a float mask with values other than 0 and -inf, which is not supported; "
+            f"pass {name}.bool() if non-zero means masked"
         )
     raise TypeError(
         f"{name} has dtype {mask.dtype}; it must be bool, or float with 0 and -inf: "
-        f"pass {name}.bool() if non-zero means forbidden"
+        f"pass {name}.bool() if non-zero means masked"
     )

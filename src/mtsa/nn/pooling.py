@@ -1,6 +1,6 @@
-"""Source2token pooling: a sequence of vectors into one, with a weight for each feature of each token.
+"""Source2token pooling of a sequence into one vector, with a weight for each feature of each token.
 
-Letters: B batch, N tokens, E width.
+Notation: B batch, N tokens, E width.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Source2Token(nn.Module):
 
     Args:
         embed_dim: width of x and of the result.
-        activation: of the hidden layer: "relu", "elu", "tanh", "gelu", "silu" or a callable.
-        dropout: of the input of both dense layers.
-        device: of the parameters.
-        dtype: of the parameters.
+        activation: activation of the hidden layer: "relu", "elu", "tanh", "gelu", "silu" or a callable.
+        dropout: dropout probability on the input of both dense layers.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Raises:
         ValueError: embed_dim below 1, an unknown activation, or a dropout outside [0, 1).
-        TypeError: embed_dim or dropout of the wrong kind.
+        TypeError: embed_dim or dropout of the wrong type.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Source2Token(nn.Module):
         self.score = glorot_linear(embed_dim, embed_dim, bias=True, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters: Glorot weights, zero biases."""
+        """Initialize all parameters: Glorot weights, zero biases."""
         for layer in (self.hidden, self.score):
             reset_glorot(layer)
 
     def weights(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """The pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
+        """Return the pooling weights [B, N, E]: for each feature they sum to 1 over the real tokens."""
         x, mask = self._ready(x, attention_mask)
         return self._weights(x, mask)
 
@@ -68,14 +68,14 @@ class Source2Token(nn.Module):
 
         Args:
             x: [B, N, E].
-            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None when there is no padding.
+            attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding.
             keep: deprecated name of attention_mask.
 
         Raises:
             TypeError, ValueError: if x or attention_mask is of the wrong type, dtype or shape.
         """
         if keep is not None:
-            warn_deprecated("keep= is now called attention_mask=")
+            warn_deprecated("keep= is deprecated; use attention_mask=")
         x, mask = self._ready(x, keep if attention_mask is None else attention_mask)
         return (self._weights(x, mask) * x).sum(1)
 

@@ -1,6 +1,6 @@
-"""The definition, literally: the whole N x M x D tensor of weights. Every fast path is compared with it.
+"""The reference implementation of the definition, with the full N x M x D tensor of weights.
 
-Letters: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D head width (d_h).
+Notation: B batch, H heads, N queries, M keys, I score width (the paper's d_i), D head width (d_h).
 
     w[i,j,l] = exp( sigma_t(<k_i, q_j> * scale) + bias(i,j) + s[i,l] )   for allowed keys i, else 0      (Eq. 10, 11)
     out[j,l] = sum_i w[i,j,l] v[i,l] / sum_i w[i,j,l]                    and 0 when no key is allowed    (Eq. 12)
@@ -24,7 +24,7 @@ from .spec import AttentionSpec
 def token_exponent(
     spec: AttentionSpec, q: Tensor, k: Tensor, tile: Span | None = None, keys: Span | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The scores [B, H, N, M], and sigma_t(score) + bias with -inf at forbidden and padded keys.
+    """Return the scores [B, H, N, M], and sigma_t(score) + bias with -inf at forbidden and padded keys.
 
     `tile` and `keys` are the positions of q and k where they are a part of the whole.
     """
@@ -39,25 +39,25 @@ def token_exponent(
 
 
 def weight_tensor(spec: AttentionSpec, q: Tensor, k: Tensor, s: Tensor) -> Tensor:
-    """The weights w / sum w of every (query, key, feature): [B, H, N, M, D]; 0 throughout where no key is allowed."""
+    """Return the weights w / sum w of every (query, key, feature): [B, H, N, M, D]; 0 where no key is allowed."""
     exponent = token_exponent(spec, q, k)[1][..., None] + s[:, :, None]  # [B, H, N, M, D]
     return safe_softmax(exponent, dim=3)
 
 
 def token_weights(spec: AttentionSpec, q: Tensor, k: Tensor) -> Tensor:
-    """Softmax of the token2token exponent over the allowed keys: [B, H, N, M]."""
+    """Return softmax of the token2token exponent over the allowed keys: [B, H, N, M]."""
     return safe_softmax(token_exponent(spec, q, k)[1], dim=3)
 
 
 def source_weights(spec: AttentionSpec, s: Tensor) -> Tensor:
-    """Softmax of s over the real keys, for each feature: [B, H, M, D]."""
+    """Return softmax of s over the real keys, for each feature: [B, H, M, D]."""
     if spec.attention_mask is not None:
         s = s.masked_fill(~spec.attention_mask[:, None, :, None], -math.inf)
     return safe_softmax(s, dim=2)
 
 
 def safe_softmax(exponent: Tensor, dim: int) -> Tensor:
-    """Softmax that gives 0, with gradient 0, where every entry is -inf, and an empty result over no entries."""
+    """Return the softmax, with value and gradient 0 where every entry is -inf, and empty for no entries."""
     if exponent.shape[dim] == 0:
         return exponent
     empty = exponent.detach().amax(dim, keepdim=True) == -math.inf
@@ -65,7 +65,7 @@ def safe_softmax(exponent: Tensor, dim: int) -> Tensor:
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Tensorized attention by its definition: [B, H, N, D]."""
+    """Return tensorized attention by its definition: [B, H, N, D]."""
     q, k, v, s = spec.ready(q, k, v, s)
     weight = weight_tensor(spec, q, k, s)  # [B, H, N, M, D]
     if seed is not None:

@@ -1,4 +1,4 @@
-"""Score activations sigma_t and sigma_s (appendix A.1): how the two kinds of score enter the exponent."""
+"""Score activations sigma_t and sigma_s (appendix A.1) of token2token and source2token scores."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ SCORE_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"logsigmoid": _logsi
 
 
 def score_function(activation: Any, role: str) -> Callable[[Tensor], Tensor]:
-    """The function behind a name; a callable is returned as it is.
+    """Return the function of a name; callables are returned unchanged.
 
     Raises:
-        ValueError: an unknown name, answered with the nearest one.
+        ValueError: unknown name; the message suggests the closest one.
         TypeError: neither a name nor a callable.
     """
     if isinstance(activation, str):
         if activation in SCORE_ACTIVATIONS:
             return SCORE_ACTIVATIONS[activation]
         near = difflib.get_close_matches(activation, SCORE_ACTIVATIONS, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"the names are {', '.join(SCORE_ACTIVATIONS)}, or pass a callable"
+        hint = f'did you mean "{near[0]}"?' if near else f"it must be one of {', '.join(SCORE_ACTIVATIONS)}, or a callable"
         raise ValueError(f'unknown {role} "{activation}"; {hint}')
     if isinstance(activation, type):
         raise TypeError(f"{role} is the class {activation.__name__}; pass an instance, {activation.__name__}()")
@@ -50,12 +50,12 @@ def score_function(activation: Any, role: str) -> Callable[[Tensor], Tensor]:
 
 
 def kind(activation: ScoreActivation) -> str:
-    """The column of the capability table: a name of SCORE_ACTIVATIONS, or "callable"."""
+    """Return the column of the capability table: a name of SCORE_ACTIVATIONS, or "callable"."""
     return activation if isinstance(activation, str) else "callable"
 
 
 def apply(function: Callable[[Tensor], Tensor], score: Tensor) -> Tensor:
-    """`function(score)`, with a check that the shape is unchanged.
+    """Return `function(score)`, and check that the shape is unchanged.
 
     Raises:
         ValueError: if the shape of the result is not the shape of the score.
@@ -63,5 +63,7 @@ def apply(function: Callable[[Tensor], Tensor], score: Tensor) -> Tensor:
     scaled = function(score)
     if not isinstance(scaled, Tensor) or scaled.shape != score.shape:
         came = tuple(scaled.shape) if isinstance(scaled, Tensor) else type(scaled).__name__
-        raise ValueError(f"the score activation turned scores of shape {tuple(score.shape)} into {came}; keep the shape")
+        raise ValueError(
+            f"the score activation changed the shape of the scores from {tuple(score.shape)} to {came}; it must keep it"
+        )
     return scaled.to(torch.promote_types(scaled.dtype, score.dtype))

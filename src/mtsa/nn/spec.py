@@ -1,6 +1,6 @@
-"""One checked call of tensorized attention: everything but the four tensors, in the form that every implementation reads.
+"""The validated arguments of a call of tensorized attention, except the four tensors, as used by all implementations.
 
-Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+Notation: B batch, H heads, N queries, M keys, I score width, D head width.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HALF = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """A call without its tensors: the masks of the heads, padding, score activation, dropout."""
+    """The arguments of a call without its tensors: masks, padding, score activation, dropout."""
 
     masks: HeadMasks
     attention_mask: Tensor | None  # bool [B, M], True = token, False = padding
@@ -47,7 +47,7 @@ class AttentionSpec:
         return 1.0 - math.sqrt(1.0 - self.dropout_p)
 
     def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
-        """Masks and padding of queries `tile` and `keys`, bool, broadcastable to [B, H, t, u]; None if all is allowed."""
+        """Return masks and padding of queries `tile` and `keys`, bool, broadcastable to [B, H, t, u]; None: all allowed."""
         allowed = self.masks.allowed(tile, keys, device)
         if self.attention_mask is None:
             return allowed
@@ -55,7 +55,7 @@ class AttentionSpec:
         return real if allowed is None else allowed & real
 
     def ready(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The four tensors in the compute dtype, with 0 at padded keys: values stored there, NaN included, have no effect."""
+        """Return the four tensors in the compute dtype, with 0 at padded keys, so that NaN there has no effect."""
         q, k, v, s = (tensor.to(self.compute_dtype) for tensor in (q, k, v, s))
         if self.attention_mask is not None:
             padded = ~self.attention_mask[:, None, :, None]  # [B, 1, M, 1]
@@ -64,7 +64,7 @@ class AttentionSpec:
 
 
 def transformed() -> bool:
-    """Whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
+    """Return whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
@@ -84,8 +84,8 @@ def make_spec(
     """Check the arguments of a call.
 
     Raises:
-        TypeError: a value of the wrong kind, or tensors of different or non-floating dtypes.
-        ValueError: shapes that do not fit each other, or a number out of its range.
+        TypeError: a value of the wrong type, or tensors of different or non-floating dtypes.
+        ValueError: mismatched shapes, or a number out of range.
     """
     shape = _check_tensors(q, k, v, s)
     if attention_mask is not None:
@@ -114,8 +114,8 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int
             raise TypeError(f"{name} is a {type(tensor).__name__}; it must be a tensor {axes[name]}")
         if tensor.dim() != 4:
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}; it must have the four axes {axes[name]}, "
-                "so add a head axis with unsqueeze(1) if there is one head"
+                f"{name} has shape {tuple(tensor.shape)}; it must have the four dimensions {axes[name]}; "
+                "add a head dimension with unsqueeze(1) if there is one head"
             )
         if tensor.dtype not in (*HALF, torch.float32, torch.float64):
             raise TypeError(f"{name} has dtype {tensor.dtype}; it must be float16, bfloat16, float32 or float64")
@@ -128,28 +128,28 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[int, int
     for name, tensor, want in (("k", k, (B, H, M, I)), ("v", v, (B, H, M, D)), ("s", s, (B, H, M, D))):
         if tuple(tensor.shape) != want:
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} ask for "
+                f"{name} has shape {tuple(tensor.shape)}, but q {tuple(q.shape)} and v {tuple(v.shape)} require "
                 f"{axes[name]} = {want}"
             )
     return B, H, N, M
 
 
 def check_size(value: Any, name: str) -> int:
-    """`value` as a whole number of at least 1.
+    """Return `value` as a positive integer.
 
     Raises:
-        TypeError: not a whole number.
+        TypeError: not an integer.
         ValueError: below 1.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is a {type(value).__name__}; it must be a whole number")
+        raise TypeError(f"{name} is a {type(value).__name__}; it must be an integer")
     if value < 1:
         raise ValueError(f"{name} ({value}) must be at least 1")
     return value
 
 
 def check_probability(value: Any, name: str) -> float:
-    """`value` as a float in [0, 1).
+    """Return `value` as a float in [0, 1).
 
     Raises:
         ValueError: outside that range.
@@ -178,13 +178,13 @@ def check_sequence(x: Any, name: str, embed_dim: int, weight: Any) -> None:
         RuntimeError: inside `torch.jit.trace`.
     """
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
-        raise RuntimeError("torch.jit.trace cannot record this layer; use torch.export")
+        raise RuntimeError("this layer does not support torch.jit.trace; use torch.export")
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}; it must be a tensor [B, N, {embed_dim}]")
     if x.is_nested:
         raise TypeError(f"{name} is a nested tensor; pad it with torch.nested.to_padded_tensor and pass an attention_mask")
     if not x.is_floating_point():
-        raise TypeError(f"{name} has dtype {x.dtype}; it must be vectors [B, N, {embed_dim}]: embed token ids first")
+        raise TypeError(f"{name} has dtype {x.dtype}; expected vectors [B, N, {embed_dim}]; embed token ids first")
     if x.dim() != 3 or x.shape[2] != embed_dim:
         hint = ": use x.unsqueeze(0) for one sequence" if x.dim() == 2 and x.shape[1] == embed_dim else ""
         raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be [B, N, embed_dim={embed_dim}], batch first{hint}")

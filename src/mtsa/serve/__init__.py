@@ -1,1 +1,1 @@
-"""The local web page and its API: `mtsa serve`."""
+"""The web server of `mtsa serve`: the explorer page and a JSON API."""

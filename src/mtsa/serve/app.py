@@ -1,4 +1,4 @@
-"""The routes of the server: the page, and the JSON API with its description at /openapi.json."""
+"""The routes of the server: the explorer page, and the JSON API with its schema at /openapi.json."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 
 def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, ...] = LOOPBACK) -> RequestMiddleware:
-    """The server of some models; the first one is the default.
+    """Build the application that serves the given models; the first one is the default.
 
     Args:
-        models: by name.
+        models: the models by name.
         limits: limits of requests.
         hosts: allowed host names; empty for any.
     """
@@ -50,7 +50,7 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     app = FastAPI(
         title="mtsa",
         version=version,
-        description="Models with multi-mask tensorized self-attention: their answers, and what they looked at.",
+        description="Predictions and attention weights of models with multi-mask tensorized self-attention.",
         docs_url=None,
         redoc_url=None,
         lifespan=life,
@@ -61,15 +61,15 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     refused: dict[int | str, dict[str, Any]] = {
         status: {"model": Error, "description": description}
         for status, description in (
-            (400, "a body that cannot be read, or another host name"),
-            (405, "another method"),
-            (408, "a body that did not arrive in time"),
-            (413, "a body that is too long"),
-            (415, "a body that is not JSON"),
-            (422, "a question that cannot be answered"),
-            (500, "a failure of the server"),
-            (503, "too many questions are waiting"),
-            (504, "no answer in time"),
+            (400, "malformed body, or invalid host name"),
+            (405, "method not allowed"),
+            (408, "timeout while reading the body"),
+            (413, "body too large"),
+            (415, "content type is not JSON"),
+            (422, "invalid request"),
+            (500, "internal server error"),
+            (503, "queue is full"),
+            (504, "prediction timed out"),
         )
     }
 
@@ -78,7 +78,7 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     def chosen(name: str | None, questions: Sequence[QuestionFields]) -> tuple[ServedModel, list[Question]]:
         model = next(iter(models.values())) if name is None else models.get(name)
         if model is None:
-            raise HTTPException(422, f'there is no model "{(name or "")[:60]}"; there is {", ".join(models)}')
+            raise HTTPException(422, f'unknown model "{(name or "")[:60]}"; available: {", ".join(models)}')
         parsed = [Question(one.text, one.pair, one.predicate) for one in questions]
         for place, question in enumerate(parsed):
             try:
@@ -94,26 +94,26 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", operation_id="health", responses=seen)
     async def health() -> Health:
-        """Status of the server, and its models."""
+        """Return the status of the server and the names of its models."""
         if not app.state.queue.alive:
             raise HTTPException(500, "the prediction worker has stopped; restart the server")
         return Health(status="ok", version=version, models=list(models))
 
     @app.get("/api/models", operation_id="models", responses=seen)
     async def list_models() -> list[ModelFacts]:
-        """The served models."""
+        """List the served models."""
         return [ModelFacts(**model.facts()) for model in models.values()]
 
     @app.post("/api/predict", operation_id="predict", responses=refused, response_model=Answers)
     async def predict(body: PredictRequest, request: Request) -> JSONResponse:
-        """Predictions for questions, in order. Concurrent requests are batched."""
+        """Return a prediction for each question, in order. Concurrent requests are batched."""
         model, asked = chosen(body.model, body.questions)
         found = await _until_disconnect(request, app.state.queue.ask(model, asked, limits.seconds))
         return JSONResponse({"model": model.name, "answers": found})
 
     @app.post("/api/look", operation_id="look", responses=refused, response_model=Looks)
     async def look(body: LookRequest, request: Request) -> Response:
-        """The attention weights of every head and feature for a text."""
+        """Return the attention weights of every head and feature for a text."""
         model, (asked,) = chosen(body.model, [body.question])
         found = await _until_disconnect(
             request, app.state.queue.do(lambda: model.look(asked, limits.explained_words), limits.seconds)
@@ -133,7 +133,7 @@ async def _until_disconnect(request: Request, answer: Coroutine[Any, Any, T]) ->
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise HTTPException(499, "the client has gone")
+            raise HTTPException(499, "the client has disconnected")
         return work.result()
     finally:
         work.cancel()
@@ -147,9 +147,9 @@ def _error_response(status: int, sentence: str, headers: dict[str, str] | None =
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     messages = {
-        400: "the body cannot be read as JSON",
-        404: "there is nothing here; the page is at /, the description of the API at /openapi.json",
-        405: f"{request.method} is not supported by this path; see /openapi.json",
+        400: "the body is not valid JSON",
+        404: "not found; the explorer page is at /, the API schema at /openapi.json",
+        405: f"{request.method} is not allowed for this path; see /openapi.json",
     }
     sentence = str(error.detail) if error.status_code == 422 else messages.get(error.status_code, str(error.detail))
     return _error_response(error.status_code, sentence, dict(error.headers or {}))
@@ -165,13 +165,13 @@ async def _invalid_input(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _queue_full(request: Request, error: Exception) -> JSONResponse:
-    return _error_response(503, "too many questions are waiting; try again in a few seconds", {"retry-after": "5"})
+    return _error_response(503, "the queue is full; try again in a few seconds", {"retry-after": "5"})
 
 
 async def _timed_out(request: Request, error: Exception) -> JSONResponse:
-    return _error_response(504, "the prediction took too long; send fewer or shorter texts per request")
+    return _error_response(504, "the prediction timed out; send fewer or shorter texts per request")
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:
     _log.error("a request failed", exc_info=error)
-    return _error_response(500, "internal error; see the log of the server")
+    return _error_response(500, "internal server error; see the server log")

@@ -1,7 +1,7 @@
-"""The request queue: questions that wait for a model are predicted together, in small batches.
+"""The request queue: waiting questions are predicted in small batches.
 
 One thread runs all models, so that no two requests use a model at the same time. Models take turns and batches are small, so
-that large requests do not delay others; requests that are no longer awaited are dropped.
+that large requests do not delay others; cancelled requests are dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class QueueFullError(Exception):
 
 
 class BatchModel(Protocol):
-    """A model: predicts answers to questions, in order; `size` is the length of a question."""
+    """A model that predicts answers to questions, in order; `size` is the length of a question."""
 
     def answers(self, questions: Sequence[Any]) -> list[Any]: ...
 
@@ -66,7 +66,7 @@ class BatchQueue:
     Args:
         waiting: maximum number of waiting questions.
         batch: maximum number of questions in a batch.
-        characters: maximum number of characters in a batch; a longer question is a batch of its own.
+        characters: maximum number of characters in a batch; a longer question forms a separate batch.
     """
 
     def __init__(self, *, waiting: int, batch: int, characters: int) -> None:
@@ -78,17 +78,17 @@ class BatchQueue:
         self._worker = asyncio.create_task(self._work())
 
     async def ask(self, model: BatchModel, questions: Sequence[Any], seconds: float) -> list[Any]:
-        """Answers to questions, within so many seconds.
+        """Return the answers to questions, within a time limit in seconds.
 
         Raises:
-            FullError: too many are waiting.
-            TimeoutError: it took longer.
+            QueueFullError: too many questions are waiting.
+            TimeoutError: the time limit was exceeded.
         """
         request = _Request(len(questions))
         return await self._wait(model, [_Item(request, place, question) for place, question in enumerate(questions)], seconds)
 
     async def do(self, work: Callable[[], Any], seconds: float) -> Any:
-        """The result of another task with a model, run in turn."""
+        """Run another function in the worker thread and return its result."""
         return (await self._wait(None, [_Item(_Request(1), 0, work=work)], seconds))[0]
 
     @property
@@ -97,7 +97,7 @@ class BatchQueue:
         return not self._worker.done()
 
     async def close(self) -> None:
-        """Answer the waiting questions, then stop; later requests are refused."""
+        """Process the waiting questions, then stop; later requests are rejected."""
         self._closed = True
         self._there.set()
         await self._worker
@@ -155,7 +155,7 @@ def _run_items(model: BatchModel | None, items: Sequence[_Item]) -> list[tuple[A
             if len(answers) == len(items):
                 return [(answer, None) for answer in answers]
         except Exception:
-            _log.warning("%d questions failed together; each is retried separately", len(items), exc_info=True)
+            _log.warning("a batch of %d questions failed; each is retried separately", len(items), exc_info=True)
     return [_run_item(model, item) for item in items]
 
 
@@ -167,6 +167,6 @@ def _run_item(model: BatchModel | None, item: _Item) -> tuple[Any, Exception | N
         (answer,) = model.answers([item.question])
         return answer, None
     except StopIteration:  # which futures do not support
-        return None, RuntimeError("a model ended early")
+        return None, RuntimeError("a model returned too few predictions")
     except Exception as error:
         return None, error

@@ -1,4 +1,4 @@
-"""The page of the server: one self-contained file, and its content security policy."""
+"""The explorer page, one self-contained file, and its content security policy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mtsa.inference.attention_page import insert_assets
 
 @functools.cache
 def explorer_page() -> str:
-    """The page as text."""
+    """Return the page as text."""
     return insert_assets(resources.files("mtsa.serve").joinpath("explorer.html").read_text(encoding="utf-8"))
 
 
 @functools.cache
 def content_security_policy() -> str:
-    """The content security policy: the page's own script and style, its own API, and nothing else."""
+    """Return the content security policy: the page's own script and style, its own API, and nothing else."""
     script, style = (_fingerprint(_inside(explorer_page(), tag)) for tag in ("script", "style"))
     return (
         f"default-src 'none'; script-src '{script}'; style-src '{style}'; connect-src 'self'; img-src data: blob:; "

@@ -10,7 +10,7 @@ CHARACTERS = 10_000  # of a text
 
 @dataclass(frozen=True)
 class Limits:
-    """A request that exceeds one of these is refused with a message."""
+    """Requests that exceed one of these limits are rejected with an error message."""
 
     body: int = 1_000_000  # bytes of a request
     explained_words: int = 128  # words of a text in /api/look; weights grow with the square

@@ -1,4 +1,4 @@
-"""Checks of every request: host name, content type, size, and time to arrive.
+"""Validation of every request: host name, content type, size and timeout.
 
 The body is read here completely, up to a limit.
 """
@@ -24,12 +24,12 @@ _HEADERS = [
 
 
 class RequestMiddleware:
-    """The outermost layer of the server.
+    """The outermost ASGI middleware of the server.
 
     Args:
         app: the application.
-        limits: of size and time.
-        hosts: allowed host names; empty for any. They protect against DNS rebinding, by which another web page could
+        limits: limits of size and time.
+        hosts: allowed host names; empty for any. This protects against DNS rebinding, by which another web page could
             read from this server.
     """
 
@@ -46,7 +46,7 @@ class RequestMiddleware:
             return
         called = scope["method"] == "POST" and scope["path"].startswith("/api/")
         if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":
-            await refuse(send, 415, "the body must be JSON; send the header content-type: application/json")
+            await refuse(send, 415, "the body must be JSON; set the header content-type: application/json")
             return
         too_long = f"the body must have at most {self.limits.body:,} bytes; split it into several requests"
         declared = headers.get(b"content-length", "0")
@@ -57,7 +57,7 @@ class RequestMiddleware:
             async with asyncio.timeout(self.limits.seconds):
                 body = await _body(receive, self.limits.body)
         except TimeoutError:
-            await refuse(send, 408, f"the body did not arrive within {self.limits.seconds:g} seconds")
+            await refuse(send, 408, f"the body was not received within {self.limits.seconds:g} seconds")
             return
         if body is None:
             await refuse(send, 413, too_long)

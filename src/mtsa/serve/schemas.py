@@ -1,4 +1,4 @@
-"""Requests and responses of the API."""
+"""Request and response schemas of the API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Strict(BaseModel):
 
 
 class QuestionFields(_Strict):
-    """A question: a text; of models of pairs, the second one too; of semantic roles, a predicate if one is wanted."""
+    """Input of a model: a text; for pair models also a second text; for semantic roles optionally a predicate."""
 
     text: str = Field(max_length=CHARACTERS)
     pair: str | None = Field(None, max_length=CHARACTERS)
@@ -22,40 +22,40 @@ class QuestionFields(_Strict):
         None,
         ge=0,
         le=CHARACTERS,
-        description="index of the predicate, from 0; without it, predict uses all predicates it finds, look the first",
+        description="index of the predicate, from 0; default: all predicates found (predict), or the first one (look)",
     )
 
 
-_ModelName = Annotated[str | None, Field(max_length=200, description="name of the model; the first when left out")]
+_ModelName = Annotated[str | None, Field(max_length=200, description="name of the model; default: the first one")]
 
 
 class PredictRequest(_Strict):
-    """Questions to a model."""
+    """Inputs to predict."""
 
     model: _ModelName = None
     questions: list[QuestionFields] = Field(min_length=1, max_length=QUESTIONS)
 
 
 class LookRequest(_Strict):
-    """A question to a model, whose weights are wanted."""
+    """Input to explain."""
 
     model: _ModelName = None
     question: QuestionFields
 
 
 class Error(BaseModel):
-    """What was wrong, in one sentence."""
+    """Error message."""
 
     error: str
 
 
 class ModelFacts(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     name: str
     task: str
     encoder: str
-    pretrained: str | None = Field(None, description="the pretrained model below the encoder")
+    pretrained: str | None = Field(None, description="name of the pretrained model, if any")
     paired: bool
     roles: bool
     labels: list[str]
@@ -63,27 +63,27 @@ class ModelFacts(BaseModel):
 
 
 class Label(BaseModel):
-    """Of classifiers: the most probable label, and the probability of each."""
+    """Classification: the most probable label, and the probability of each label."""
 
     label: str
     probabilities: dict[str, float]
 
 
 class Value(BaseModel):
-    """Of regression: a number."""
+    """Regression: the predicted value."""
 
     value: float
 
 
 class Tags(BaseModel):
-    """Of taggers: a tag for each word."""
+    """Tagging: a tag for each word."""
 
     words: list[str]
     tags: list[str]
 
 
 class RoleFrame(BaseModel):
-    """A predicate with its roles: (label, first word, last word), counted from 0."""
+    """A predicate with its roles as (label, first word, last word), with indices from 0."""
 
     predicate: int
     lemma: str
@@ -91,20 +91,20 @@ class RoleFrame(BaseModel):
 
 
 class Roles(BaseModel):
-    """Of semantic roles: the frames of a sentence."""
+    """Semantic roles: the frames of a sentence."""
 
     words: list[str]
     frames: list[RoleFrame]
 
 
 class Translation(BaseModel):
-    """Of translators: a text."""
+    """Translation: the translated text."""
 
     translation: str
 
 
 class Answers(BaseModel):
-    """Answers in the order of the questions."""
+    """Predictions in the order of the questions."""
 
     model: str
     answers: list[Label | Value | Tags | Roles | Translation]
@@ -113,9 +113,9 @@ class Answers(BaseModel):
 class PieceLayerWeights(BaseModel):
     """The weights of an attention layer for word pieces."""
 
-    word: list[int] = Field(description="for each piece, the place of its word")
-    token2token: list[list[list[float]]] = Field(description="for each head and each piece that looks, its weights")
-    source2token: list[list[list[float]]] = Field(description="for each head and each piece, a weight for each feature")
+    word: list[int] = Field(description="index of the word of each piece")
+    token2token: list[list[list[float]]] = Field(description="attention weights by head, query piece and key piece")
+    source2token: list[list[list[float]]] = Field(description="weights by head, piece and feature")
 
 
 class LayerWeights(BaseModel):
@@ -123,32 +123,32 @@ class LayerWeights(BaseModel):
 
     heads: list[str] = Field(description="the mask of each head")
     token2token: list[list[list[float]]] = Field(
-        description="for each head and each word that looks, its weights over the words: they sum to 1, or are all 0"
+        description="attention weights by head, query word and key word; each row sums to 1, or is 0 if all keys are masked"
     )
     source2token: list[list[list[float]]] = Field(
-        description="for each head and each word, a weight for each feature: over the words they sum to 1"
+        description="weights by head, word and feature, which sum to 1 over the words"
     )
-    pieces: PieceLayerWeights | None = Field(None, description="what these are made of, where a word has several pieces")
+    pieces: PieceLayerWeights | None = Field(None, description="weights of the word pieces, if a word has several")
 
 
 class SentenceWeights(BaseModel):
-    """How a model read a text."""
+    """Attention weights of a model for one text."""
 
     words: list[str]
     answer: str
-    predicate: int | None = Field(None, description="of roles: the place of the word that was asked about")
-    predicates: list[int] = Field([], description="of roles: the places of all that were found")
+    predicate: int | None = Field(None, description="semantic roles: index of the explained predicate")
+    predicates: list[int] = Field([], description="semantic roles: indices of all predicates")
     layers: list[LayerWeights]
-    pooling: list[list[float]] | None = Field(description="for each word, a weight for each feature of the pooled vector")
+    pooling: list[list[float]] | None = Field(description="pooling weights by word and feature")
     contributions: list[float] | None = Field(
         None,
-        description="what each word adds to the logit of the predicted class, or to the number: of linear heads over means",
+        description="contribution of each word to the logit or value; linear heads on mean pooling only",
     )
-    bias: float | None = Field(None, description="the rest of that logit or number")
+    bias: float | None = Field(None, description="the part of that logit or value that does not depend on the words")
 
 
 class Looks(BaseModel):
-    """How a model read a text, both texts of a pair, or a pair as one sequence."""
+    """Attention weights for a text, for both texts of a pair, or for a pair as one sequence."""
 
     model: str
     sentences: list[SentenceWeights]
@@ -163,7 +163,7 @@ class Health(BaseModel):
 
 
 def describe_error(error: dict[str, Any]) -> str:
-    """The message for a validation error of a body."""
+    """Return the message for a validation error of a body."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "json_invalid":
         return f"the body is not valid JSON: {str(context.get('error', error['msg']))[:100]}"
@@ -175,13 +175,13 @@ def describe_error(error: dict[str, Any]) -> str:
     an_object = 'must be an object, such as {"text": "..."}' if path else "must be an object; see /openapi.json"
     messages = {
         "missing": "is missing",
-        "extra_forbidden": "is unknown; see /openapi.json",
-        "string_type": "must be a text",
-        "string_unicode": "must be a text without lone surrogates",
+        "extra_forbidden": "is not a valid field; see /openapi.json",
+        "string_type": "must be a string",
+        "string_unicode": "must be a string without lone surrogates",
         "string_too_long": f"has more than {context.get('max_length', 0):,} characters",
-        "too_short": f"must contain at least {context.get('min_length')}",
-        "too_long": f"contains more than {context.get('max_length')}; split it into several requests",
-        "int_type": "must be a whole number",
+        "too_short": f"must contain at least {context.get('min_length')} item",
+        "too_long": f"contains more than {context.get('max_length')} items; split it into several requests",
+        "int_type": "must be an integer",
         "list_type": "must be a list",
         "greater_than_equal": f"must be at least {context.get('ge')}",
         "less_than_equal": f"must be at most {context.get('le')}",

@@ -1,4 +1,4 @@
-"""A model as the server sees it: a name, facts, predictions, and attention maps."""
+"""A served model: its name, metadata, predictions and attention maps."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _DIGITS = 7  # of weights that are sent: as many as float32 has
 
 
 class ServedModel:
-    """An opened run under a name."""
+    """A loaded model and its name."""
 
     def __init__(self, name: str, predictor: Predictor) -> None:
         self.name, self.predictor = name, predictor
 
     def facts(self) -> dict[str, Any]:
-        """Task, encoder and labels of the model."""
+        """Return task, encoder and labels of the model."""
         return {"name": self.name, **self.predictor.facts()}
 
     def check(self, question: Question) -> None:
         """Check a question.
 
         Raises:
-            InputError: a field that is missing, or one that the model does not read.
+            InputError: a required field is missing, or a field is not supported by the model.
         """
         try:
             self.predictor.check_question(question)
@@ -37,33 +37,33 @@ class ServedModel:
             raise InputError(f'model "{self.name}": {error}') from None
 
     def answers(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Predictions for checked questions, as plain values."""
+        """Return predictions for validated questions, as JSON-serializable values."""
         return self.predictor.answer(questions)
 
     def size(self, question: Question) -> int:
-        """The length of a question in characters."""
+        """Return the length of a question in characters."""
         return len(question.text) + len(question.pair or "")
 
     def look(self, question: Question, most: int) -> bytes:
-        """The attention weights for each text of a question, as JSON.
+        """Return the attention weights for each text of a question, as JSON.
 
         Raises:
-            InputError: a model that has nothing to show, a text without words, or one of more tokens than `most`.
+            InputError: the model has no attention weights, or the text has no words or more tokens than `most`.
         """
         count = self.predictor.input_length(question)
         if count > most:
             unit = "tokens" if self.predictor.recipe.pretrained.model else "words"
-            raise InputError(f"the text has {count} {unit}; weights are shown for texts of at most {most}")
+            raise InputError(f"the text has {count} {unit}; attention maps are limited to {most}")
         found = self.predictor.explain(question)
         sent = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in found]}
         return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
 
 
 def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
-    """Open run directories by name: the last part of the path, with a number if two are equal.
+    """Load run directories; a model is named after its directory, with a number if two are equal.
 
     Raises:
-        InputError: not the directory of a finished run.
+        InputError: not a run directory, or the run is not finished.
     """
     found: dict[str, ServedModel] = {}
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Run the server until it is stopped."""
+"""Run the server until it is interrupted."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits | None = None) -> None:
-    """Serve models; returns after SIGINT or SIGTERM, when the requests under way have been answered.
+    """Serve models until SIGINT or SIGTERM; pending requests are completed before it returns.
 
     Args:
-        models: by name, at least one.
+        models: the models by name, at least one.
         host: the address to bind to.
-        port: 0 for a free one.
+        port: the port; 0 selects a free one.
         limits: limits of requests.
 
     Raises:
@@ -42,7 +42,7 @@ def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits |
         _log.info(f"{', '.join(models)}: http://{shown}:{listening.getsockname()[1]}/ (stop with Ctrl-C)")
         if not local:
             _log.warning(
-                f"{host} is not a loopback address: anyone who reaches this machine can use the page, no password needed"
+                f"{host} is not a loopback address: anyone who can reach this machine can use it without authentication"
             )
         config = uvicorn.Config(
             app,
@@ -71,7 +71,7 @@ class _Server(uvicorn.Server):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Return whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -93,6 +93,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise InputError(
-            f"{host}:{port} cannot be used: {error.strerror}; choose another with --port, or 0 for a free one"
+            f"{host}:{port} cannot be used: {error.strerror}; choose another port with --port, or 0 for a free one"
         ) from None
     return made

@@ -1,1 +1,1 @@
-"""Tasks: everything that differs between classification, tagging, translation and the others, one class per task."""
+"""Tasks: one class per task contains everything that is specific to it."""

@@ -1,7 +1,7 @@
-"""The contract of a task: everything that differs between tasks, from reading files to serving a model.
+"""The interface of a task: everything that is specific to it, from reading files to serving a model.
 
-The rest of the package (training, evaluation, prediction, explanation, export, server, command line) works on this contract
-and does not know which task it has. A new task is a subclass of `Task`, a subclass of `EncodedData` and one of `Predictor`.
+The rest of the package (training, evaluation, prediction, explanation, export, server, command line) uses this interface
+and is independent of the task. A new task is a subclass of `Task`, a subclass of `EncodedData` and one of `Predictor`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Sections = dict[str, dict[str, Any]]
 
 
 class Task(ABC):
-    """One task. Instances have no state."""
+    """Base class of tasks. Instances are stateless."""
 
     name: ClassVar[str]
     stratified: ClassVar[bool] = False  # whether dev parts and folds are drawn from each class by itself
@@ -55,31 +55,31 @@ class Task(ABC):
 
     @abstractmethod
     def default_settings(self, size: int, recipe: Recipe) -> Sections:
-        """Settings for a training set of so many examples."""
+        """Return default settings for a training set of `size` examples."""
 
     def encoder_section(self, name: str) -> dict[str, Any]:
-        """The [encoder] section of an encoder, in a size for laptops."""
+        """Return the [encoder] section of an encoder, sized for a laptop."""
         from mtsa.training.defaults import encoder_for
 
         return encoder_for(name)
 
     @abstractmethod
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        """Refuse settings that this task does not use, or cannot work with.
+        """Check that this task supports the settings.
 
         Args:
             recipe: the settings.
-            source: where they come from, for the message.
+            source: origin of the settings, for error messages.
 
         Raises:
-            InputError: such a setting.
+            InputError: a setting is not used or not supported by this task.
         """
 
     def check_encoder(self, recipe: Recipe, source: str) -> None:
         """Check the name and the options of the encoder.
 
         Raises:
-            InputError: an unknown name or option, or a value of the wrong type.
+            InputError: unknown name or option, or a value of the wrong type.
         """
         from mtsa.training.recipe_checks import check_encoder
 
@@ -89,7 +89,7 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
-        """Read a file with labels: the examples, and remarks about what was skipped.
+        """Read a labelled file; returns the examples, and messages about skipped ones.
 
         Examples have the attributes `texts` (a tuple of strings), `label` and `line`.
 
@@ -100,11 +100,11 @@ class Task(ABC):
             target: the second file, for tasks with two files per part.
 
         Raises:
-            InputError: whatever is wrong with the file.
+            InputError: invalid data.
         """
 
     def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
-        """The names of the values in rows that are not from a file; `columns` names those of a tuple.
+        """Return the layout of data that is not in a file; `columns` contains the names of the values of a tuple.
 
         Args:
             layout: the layout of the recipe.
@@ -116,16 +116,16 @@ class Task(ABC):
         return Layout(format="jsonl")
 
     def read_memory(self, recipe: Recipe, data: Any, name: str, *, strict: bool = False) -> tuple[list[Any], list[str]]:
-        """Examples from a list, a dict of columns, a pandas frame or a `datasets.Dataset`, and remarks.
+        """Return examples from a list, a dict of columns, a pandas frame or a `datasets.Dataset`, and messages.
 
         Args:
             recipe: the settings.
             data: the data.
-            name: the name of the data, for error messages.
+            name: name of the data, for error messages.
             strict: whether columns that the recipe names must exist; otherwise those of `columns` are read instead.
 
         Raises:
-            InputError: whatever is wrong with the data.
+            InputError: invalid data.
         """
         rows = rows_of(data, self.columns)
         layout = self.memory_layout(recipe.layout, rows, strict=strict and has_columns(data))
@@ -135,39 +135,39 @@ class Task(ABC):
 
     @abstractmethod
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
-        """The examples of the training file one by one, for sharding; remarks are added to the list at the end."""
+        """Return the examples of the training file, for sharding; messages are added to the list at the end."""
 
     @abstractmethod
     def to_json(self, example: Any) -> dict[str, Any]:
-        """An example as plain values, for a shard."""
+        """Return an example as JSON-serializable values, for a shard."""
 
     @abstractmethod
     def read_shard(self, path: Path) -> list[Any]:
-        """The examples of a shard."""
+        """Return the examples of a shard."""
 
     @abstractmethod
     def validate(self, files: Sequence[Path], layout: Layout) -> ValidationReport:
-        """Describe a data file and find its errors (`mtsa data check`)."""
+        """Validate a data file (`mtsa data check`)."""
 
     # Encoding and model
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
-        """The names of the classes or tags; empty where predictions are not names.
+        """Return the names of the classes or tags; empty for tasks without labels.
 
         Raises:
-            InputError: labels that do not fit.
+            InputError: invalid labels.
         """
         return []
 
     def describe_labels(self, labels: Sequence[str]) -> str:
-        """What is predicted, for the overview of a run."""
+        """Return a description of the labels, for the log."""
         return f"{len(labels)} classes" if labels else self.name
 
     def make_inputs(self, recipe: Recipe, split: Split) -> Inputs:
-        """The tokenizer and the word vectors, or the pretrained model.
+        """Return the tokenizer and the word vectors, or the pretrained model.
 
         Raises:
-            InputError: a vector file or pretrained model that cannot be used.
+            InputError: invalid vector file or pretrained model.
         """
         from mtsa.training.model_inputs import make_inputs
 
@@ -177,89 +177,89 @@ class Task(ABC):
     def encode(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[EncodedData, int]:
-        """Examples as token ids, and how many texts were truncated (or, in training, skipped)."""
+        """Return encoded examples, and the number of truncated (or, in training, skipped) texts."""
 
     def truncation_remark(self, recipe: Recipe, count: int, *, training: bool) -> str:
-        """What to report about texts that were too long."""
+        """Return a message about texts that are too long."""
         unit = "tokens" if recipe.pretrained.model else "words"
         return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length} {unit}"
 
     def rows_of(self, example: Any) -> int:
-        """How many rows of the encoded data an example makes."""
+        """Return the number of rows of the encoded data for an example."""
         return 1
 
     @abstractmethod
     def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
-        """The configuration of the model."""
+        """Return the configuration of the model."""
 
     @abstractmethod
     def build_model(self, config: Any) -> PreTrainedModel:
-        """A model of a configuration, with random weights."""
+        """Return a model with random weights."""
 
     @abstractmethod
     def model_class(self, recipe: Recipe) -> type[PreTrainedModel]:
-        """The class that loads a run directory."""
+        """Return the class that loads a run directory."""
 
     def network_class(self, recipe: Recipe) -> type[nn.Module] | None:
-        """The same without transformers, which takes seconds to import; None where there is no such class."""
+        """Return the class that loads a run directory without importing transformers; None if there is none."""
         return None
 
     # Training
 
     def loss(self, recipe: Recipe, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-        """The mean loss of a batch."""
+        """Return the mean loss of a batch."""
         found: Tensor = model(**inputs).loss
         return found
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """The weight of a batch's mean loss when the losses of several are averaged: its examples, or their weights."""
+        """Return the weight of the mean loss of a batch in an average over batches, by default its number of examples."""
         if "sample_weight" in inputs:
             return float(inputs["sample_weight"].sum())
         return float(len(inputs["labels"]))
 
     def shard_blocks(self, recipe: Recipe) -> bool:
-        """Whether FSDP may shard the blocks of a stack one by one: all processes call each equally often."""
+        """Return whether FSDP can shard the blocks of a stack individually, which all processes must call equally often."""
         return True
 
     def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
-        """Write further files into a run directory; the names of those that belong to its manifest."""
+        """Write additional files to a run directory; returns the names of those that belong to its manifest."""
         return []
 
     # Use
 
     def labels_of(self, config: Any) -> list[str]:
-        """The names of the classes or tags of a saved model."""
+        """Return the class or tag names of a saved model."""
         names: dict[int, str] = config.id2label
         return [names[number] for number in range(len(names))]
 
     @abstractmethod
     def predictor(self, run: Run) -> Predictor:
-        """A finished run, ready for prediction."""
+        """Return the predictor of a finished run."""
 
     def example_call(self) -> str:
-        """An input of `predict`, as Python code, for the model card."""
+        """Return an example input of `predict` as Python code, for the model card."""
         return '"A text ."'
 
     def example_commands(self, folder: Path) -> str:
-        """Commands to use a run with."""
+        """Return example commands for a run."""
         return f'mtsa predict {folder} "a text", mtsa evaluate {folder} --data FILE'
 
     def check_files(self, files: Sequence[Path]) -> None:
-        """See that the right number of files is given for a part.
+        """Check the number of files of a part.
 
         Raises:
-            InputError: too many or too few.
+            InputError: too many or too few files.
         """
         if len(files) != self.files:
             takes = "two files, such as A.en A.de" if self.files == 2 else "one file"
-            raise InputError(f"{files[-1]}: task {self.name} takes {takes}")
+            raise InputError(f"{files[-1]}: task {self.name} requires {takes}")
 
 
 def unread_keys(recipe: Recipe, source: str, task: str, section: str, names: Iterable[str]) -> None:
-    """Refuse keys of a section that are set although the task does not use them.
+    """Reject keys of a section that are set but not used by the task.
 
     Raises:
-        InputError: such a key.
+        InputError: a key is set but not used.
     """
     values = getattr(recipe, section)
     usual = type(values)()

@@ -1,4 +1,4 @@
-"""Examples as token ids: what batches are made of, what a model predicts for them, and how that is scored."""
+"""Encoded examples: batches, predictions and scores."""
 
 from __future__ import annotations
 
@@ -29,59 +29,59 @@ class EncodedData(ABC):
         return [len(row) for row in self.rows]
 
     def batches(self, size: int, *, tokens: int, least: int, seed: int, epoch: int, pool: int = POOL) -> Iterator[list[int]]:
-        """The batches of one epoch, as lists of example indices; see `shuffled_batches`."""
+        """Yield the batches of one epoch, as lists of example indices; see `shuffled_batches`."""
         yield from shuffled_batches(self.lengths, size, tokens=tokens, least=least, seed=seed, epoch=epoch, pool=pool)
 
     def count(self, size: int, *, tokens: int, least: int, seed: int, pool: int = POOL) -> int:
-        """How many batches an epoch has; every epoch has the same number."""
+        """Return the number of batches of an epoch, which is the same for every epoch."""
         return sum(1 for _ in self.batches(size, tokens=tokens, least=least, seed=seed, epoch=0, pool=pool))
 
     @property
     def sample(self) -> EncodedData:
-        """All of it, or a random part that fits into memory."""
+        """All data, or a random sample that fits into memory."""
         return self
 
     @property
     def class_counts(self) -> list[int]:
-        """How many examples each class has; empty where an example has no class."""
+        """Number of examples of each class; empty for tasks without classes."""
         return []
 
     @abstractmethod
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        """Some examples as a padded batch, under the names of the model's arguments."""
+        """Return a padded batch of some examples, as keyword arguments of the model."""
 
     @abstractmethod
     def predict(self, model: Any) -> Any:
-        """What a model predicts for all examples."""
+        """Return the predictions of a model for all examples."""
 
     def with_vectors(self, model: Any) -> EncodedData:
-        """The same data with the output of a frozen pretrained model, which is then not computed again.
+        """Return the data with the precomputed output of a frozen pretrained model.
 
         Raises:
-            InputError: the task does not support that.
+            InputError: not supported by the task.
         """
         raise InputError("pretrained.frozen applies to texts and pairs of texts only; remove it")
 
     def predict_fast(self, model: Any) -> Any:
-        """Predictions that are good enough to follow training with."""
+        """Return fast, possibly approximate predictions for evaluation during training."""
         return self.predict(model)
 
     @abstractmethod
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
-        """The metrics of such predictions, for all examples or for some."""
+        """Return the metrics of predictions for all or some of the examples."""
 
     def calibrate(self, model: Any) -> dict[str, float]:
-        """Fit the temperatures of a model's probabilities, which are 1 so far, to these examples.
+        """Fit the softmax temperatures of a model on these examples.
 
         Returns:
-            Values of the model's configuration, by name; empty where it has no probabilities.
+            Values of the model's configuration by name; empty for models without probabilities.
         """
         return {}
 
     def padded_size(self, batch: Sequence[int]) -> int:
-        """Tokens of a batch, padding included."""
+        """Return tokens of a batch, padding included."""
         return len(batch) * max(1, *(len(self.rows[index]) for index in batch))
 
     def token_count(self, batch: Sequence[int]) -> int:
-        """Tokens of a batch, without padding."""
+        """Return tokens of a batch, without padding."""
         return sum(len(self.rows[index]) for index in batch)

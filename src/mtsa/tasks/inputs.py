@@ -1,4 +1,4 @@
-"""What `mtsa predict` reads: standard input, a file, or the text itself."""
+"""The input of `mtsa predict`: standard input, a file, or a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STDIN = Path("standard input")
 
 
 def exists(name: str) -> bool:
-    """Whether a file of this name exists."""
+    """Return whether a file of this name exists."""
     try:
         return Path(name).exists()
     except OSError:  # longer than a file name can be
@@ -22,16 +22,16 @@ def exists(name: str) -> bool:
 
 
 def check_not_file(source: str) -> None:
-    """Refuse a text that is probably the name of a file that does not exist.
+    """Reject a text that looks like the name of a missing file.
 
     Raises:
-        InputError: such a text.
+        InputError: the text looks like a file name.
     """
     if " " not in source and (os.sep in source or 2 <= len(Path(source).suffix) <= 6):
-        raise InputError(f'"{source}" looks like a file name, but there is no such file; a one-word text must not have a dot')
+        raise InputError(f'"{source}" looks like a file name, but no such file exists; a one-word text must not contain a dot')
 
 
 def standard_lines(encoding: str) -> Iterator[tuple[int, str]]:
-    """Number and text of each line of standard input."""
+    """Yield number and text of each line of standard input."""
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         yield number, decode(raw, encoding, STDIN, number).rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""A finished run in use: prediction, evaluation, explanation, export and what the server needs."""
+"""A trained model: prediction, evaluation, explanation, export and serving."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked, by the server or by `mtsa explain`."""
+    """Input of a model, from the server or `mtsa explain`."""
 
     text: str
     pair: str | None = None  # the second text, for models of pairs
@@ -44,36 +44,36 @@ class Question:
 
 
 def as_question(given: Question | str) -> Question:
-    """A question; a single text is one without further fields.
+    """Convert an input to a `Question`.
 
     Raises:
-        InputError: something else.
+        InputError: neither a string nor a `Question`.
     """
     if isinstance(given, str):
         return Question(given)
     if not isinstance(given, Question):
-        raise InputError(f"expected a text or a Question, got {type(given).__name__}")
+        raise InputError(f"expected a string or a Question, got {type(given).__name__}")
     return given
 
 
 class SentenceEmbedder(Protocol):
-    """A model that makes a vector of each text, for `mtsa embed`."""
+    """A model that computes a vector for each text, for `mtsa embed`."""
 
     @property
     def width(self) -> int:
-        """Of a vector."""
+        """Dimension of a vector."""
 
     def embed_stream(self, texts: Iterable[str]) -> Iterator[Tensor]:
-        """Vectors [some, D] of texts, in order; memory does not grow with the number of texts."""
+        """Return vectors [some, D] of texts, in order, in constant memory."""
 
     def single_texts(self, data: str | Path, **options: Any) -> Iterator[str]:
-        """One text of each row of a file."""
+        """Return one text per row of a file."""
 
     def one_per_line(self, texts: Iterator[str]) -> Iterator[str]:
-        """The texts of a file with one per line, checked.
+        """Return the texts of a file with one text per line, after validation.
 
         Raises:
-            InputError: a line that is not one text.
+            InputError: a line with more than one text.
         """
 
 
@@ -81,7 +81,7 @@ class Predictor(ABC):
     """A trained model: `mtsa.load(folder)`, then `predict(inputs)`, `evaluate(file)`.
 
     Args:
-        run: the opened run directory.
+        run: the loaded run directory.
     """
 
     predict_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa predict` that it supports
@@ -102,16 +102,16 @@ class Predictor(ABC):
     # Python
 
     def predict(self, inputs: Iterable[Any], **options: Any) -> list[Any]:
-        """Predictions for a list of inputs, in order.
+        """Return predictions for a list of inputs, in order.
 
         Raises:
-            InputError: an input of the wrong type.
+            InputError: input of the wrong type.
         """
         if isinstance(inputs, Path):
             return [found for _, found in self.predict_each(self.read_inputs(str(inputs), options), options)]
         if isinstance(inputs, str) or not isinstance(inputs, Iterable):
             raise InputError(
-                "predict takes a list of inputs, a table, or a file as pathlib.Path; put brackets around a single input: "
+                "predict expects a list of inputs, a table, or a file as pathlib.Path; pass a single input as a list: "
                 "predict([text])"
             )
         if has_columns(inputs):
@@ -119,10 +119,10 @@ class Predictor(ABC):
         return list(self.stream(inputs, **options))
 
     def input_of(self, row: Mapping[str, Any]) -> Any:
-        """An input from a row of a table.
+        """Return the input in a row of a table.
 
         Raises:
-            InputError: a column that is missing.
+            InputError: a column is missing.
         """
         column = self.recipe.data.text_column if self.recipe.data.text_column in row else "text"
         if column not in row:
@@ -131,18 +131,18 @@ class Predictor(ABC):
 
     @abstractmethod
     def stream(self, inputs: Iterable[Any], **options: Any) -> Iterator[Any]:
-        """Predictions one by one, in order; memory does not grow with the number of inputs."""
+        """Return predictions one by one, in order, in constant memory."""
 
     def evaluate(self, data: Any, **options: Any) -> PartScore:
-        """Score the model on data with labels; a file is read as in training unless the options say otherwise.
+        """Evaluate the model on labelled data; by default, files are read with the layout of the training data.
 
         Args:
             data: a file, "corpus:NAME" for the test part of an embedded corpus, a list of dicts or tuples, a dict of columns,
                 a pandas DataFrame or a `datasets.Dataset`.
-            options: how to read the file; the names are those of `mtsa evaluate`.
+            options: how to read the file, with the names of the options of `mtsa evaluate`.
 
         Raises:
-            InputError: bad data, or labels that the model does not know.
+            InputError: invalid data, or unknown labels.
         """
         refuse_unknown(options, self.evaluate_options)
         task = get_task(self.task)
@@ -160,117 +160,117 @@ class Predictor(ABC):
         return encoded.score(self.predict_encoded(encoded, **options))
 
     def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
-        """The examples of a file with labels, and remarks; what `evaluate` reads.
+        """Return the examples of a labelled file for `evaluate`, and messages about skipped ones.
 
         Raises:
-            InputError: bad data.
+            InputError: invalid data.
         """
         raise TypeError(f"{type(self).__name__} must define read_labelled(data), or evaluate(data)")
 
     def check_labels(self, name: str, examples: Sequence[Any]) -> None:  # noqa: B027  # most tasks need none
-        """See that the model can predict the labels of examples from a file or other data of this name.
+        """Check that the model knows the labels of all examples.
 
         Raises:
-            InputError: it cannot.
+            InputError: unknown label.
         """
 
     def predict_encoded(self, encoded: EncodedData, **options: Any) -> Any:
-        """Predictions for encoded examples."""
+        """Return predictions for encoded examples."""
         return encoded.predict(self.model)
 
     def draw(self, score: PartScore, path: Path) -> bool:
-        """Draw metrics as a picture, such as a confusion matrix; whether there is one."""
+        """Plot the metrics, such as a confusion matrix; returns whether there is a plot."""
         return False
 
     def draw_reliability(self, score: PartScore, path: Path) -> bool:
-        """Draw a reliability diagram of the probabilities; whether there is one."""
+        """Plot a reliability diagram of the probabilities; returns whether there is one."""
         return False
 
     def sentence_embedder(self) -> SentenceEmbedder | None:
-        """The model for `mtsa embed`; None where it has no sentence vectors."""
+        """Return the model for `mtsa embed`; None if it has no sentence vectors."""
         return None
 
     # Command line
 
     @abstractmethod
     def read_inputs(self, source: str, options: dict[str, Any]) -> Iterable[Any]:
-        """The inputs of `mtsa predict`: a text, a file, or "-" for standard input."""
+        """Return the inputs of `mtsa predict`: a text, a file, or "-" for standard input."""
 
     def predict_each(self, inputs: Iterable[Any], options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """(input, prediction) one by one, in order."""
+        """Yield (input, prediction) pairs, in order."""
         first, second = itertools.tee(inputs)
         yield from zip(first, self.stream(second), strict=True)
 
     @abstractmethod
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
-        """Writes (input, prediction): to a file, which appears when all are written, or to standard output.
+        """Yield a function that writes (input, prediction) to standard output, or to a file, which is created at the end.
 
         Raises:
-            InputError: a file that cannot be written, or whose ending is not supported.
+            InputError: the file cannot be written, or its extension is not supported.
         """
 
     def remarks(self) -> list[str]:
-        """What to report after prediction."""
+        """Return messages to log after prediction."""
         return []
 
     # Explanation, export, server
 
     @abstractmethod
     def explain(self, question: Question | str) -> list[AttentionMaps]:
-        """The attention weights while the model reads each text of a question, with its prediction.
+        """Return the attention weights of the model for each text of a question, with its prediction.
 
-        A pair that the model reads as one sequence has one set of weights.
+        A pair that is encoded as one sequence has one set of weights.
 
         Args:
             question: a text, or a question with a second text or a predicate.
 
         Raises:
-            InputError: a model that has nothing to show, or a text without words.
+            InputError: the model has no attention weights, or the text has no words.
         """
 
     def explain_text(self, text: str) -> AttentionMaps:
-        """The attention weights for one text by itself."""
+        """Return the attention weights for a single text."""
         return self.explain(Question(text))[0]
 
     @abstractmethod
     def texts_of(self, data: str, **options: Any) -> Iterator[str]:
-        """All single texts of a file, for examples to explain."""
+        """Return all single texts of a file, for `mtsa explain --sample`."""
 
     @abstractmethod
     def export_spec(self) -> ExportSpec:
-        """What `mtsa export` writes.
+        """Return the specification for `mtsa export`.
 
         Raises:
-            InputError: a model that cannot be exported as one graph.
+            InputError: the model cannot be exported as one graph.
         """
 
     @abstractmethod
     def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Predictions for checked questions, as plain values."""
+        """Return predictions for validated questions, as JSON-serializable values."""
 
     def check_question(self, question: Question) -> None:
-        """Refuse a question that this model cannot answer.
+        """Validate a question.
 
         Raises:
-            InputError: a field that is missing, or one that the model does not read.
+            InputError: a required field is missing, or a field is not supported by the model.
         """
         if "pair" in self.question_fields and question.pair is None:
-            raise InputError('this model reads pairs of texts; give the second one as "pair" (--pair)')
+            raise InputError('this model expects pairs of texts; pass the second text as "pair" (--pair)')
         if "pair" not in self.question_fields and question.pair is not None:
-            raise InputError('this model reads single texts; remove "pair" (--pair)')
+            raise InputError('this model expects single texts; remove "pair" (--pair)')
         if "predicate" not in self.question_fields and question.predicate is not None:
             raise InputError('"predicate" (--predicate) applies to semantic roles only')
 
     def token_count(self, text: str) -> int:
-        """How many tokens the model makes of a text."""
+        """Return the number of tokens of a text."""
         return len(self.tokenizer.encode(text).ids)
 
     def input_length(self, question: Question) -> int:
-        """The tokens of the longest sequence that the model reads for a question."""
+        """Return the length in tokens of the longest sequence of a question."""
         return max(self.token_count(text) for text in (question.text, question.pair or ""))
 
     def facts(self) -> dict[str, Any]:
-        """What a client of the server should know about the model."""
+        """Return metadata of the model for clients of the server."""
         return {
             "task": self.task,
             "encoder": self.recipe.encoder["name"],
@@ -287,10 +287,10 @@ class Predictor(ABC):
 
 
 def corpus_source(data: str | Path, task: str) -> tuple[Path, Layout] | None:
-    """The test file of an embedded corpus and its layout; None for anything else.
+    """Return the test file of an embedded corpus and its layout; None for other data.
 
     Raises:
-        InputError: an unknown corpus, or one for another task.
+        InputError: unknown corpus, or a corpus for another task.
     """
     if not is_corpus(str(data)):
         return None
@@ -301,10 +301,10 @@ def corpus_source(data: str | Path, task: str) -> tuple[Path, Layout] | None:
 
 
 def refuse_unknown(options: dict[str, Any], known: Collection[str] = ()) -> None:
-    """Refuse keyword arguments that nothing would read.
+    """Raise an error for unknown keyword arguments.
 
     Raises:
-        TypeError: such an argument.
+        TypeError: unknown argument.
     """
     for name in options:
         if name not in known:
@@ -312,7 +312,7 @@ def refuse_unknown(options: dict[str, Any], known: Collection[str] = ()) -> None
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in lists of at most 4,096."""
+    """Yield the items in lists of at most 4,096."""
     source = iter(items)
     while chunk := list(itertools.islice(source, _CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""The tasks by name: those of this package, of installed plugins and of plugin modules."""
+"""Registry of tasks: those of this package, of installed plugins and of plugin modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .base import Task
 
 ENTRY_POINTS = "mtsa.tasks"
-"""Group of the entry points by which an installed package offers tasks: NAME = "module:Class"."""
+"""Entry point group by which an installed package provides tasks: NAME = "module:Class"."""
 
 _BUILT_IN = {
     "classification": "mtsa.tasks.text:Classification",
@@ -28,28 +28,28 @@ _tasks: dict[str, Task] = {}  # those that have been imported or registered
 
 
 def task_names() -> list[str]:
-    """The names of all tasks."""
+    """Return the names of all tasks."""
     plugins = [point.name for point in entry_points(group=ENTRY_POINTS)]
     return list(dict.fromkeys((*_BUILT_IN, *_tasks, *plugins)))
 
 
 def register(task: type[Task]) -> type[Task]:
-    """Make a task known by its name, in this process. Can be used as a decorator.
+    """Register a task by its name in this process. Can be used as a decorator.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: the name is already registered.
     """
     if task.name in task_names():
-        raise ValueError(f'there is already a task "{task.name}"; choose another name')
+        raise ValueError(f'task "{task.name}" is already registered; choose another name')
     _tasks[task.name] = task()
     return task
 
 
 def get_task(name: str) -> Task:
-    """The task of a name.
+    """Return the task of a name.
 
     Raises:
-        InputError: an unknown name.
+        InputError: unknown name.
     """
     if name not in _tasks:
         _tasks[name] = _import(name)
@@ -60,7 +60,7 @@ def load_plugin(module: str) -> None:
     """Import a module that registers tasks or encoders.
 
     Raises:
-        InputError: it cannot be imported, or registers a name that is taken.
+        InputError: the module cannot be imported, or registers an existing name.
     """
     try:
         importlib.import_module(module)
@@ -74,7 +74,7 @@ def _import(name: str) -> Task:
         home = next((point.value for point in entry_points(group=ENTRY_POINTS) if point.name == name), None)
     if home is None:
         hint = nearest(name, task_names())
-        raise InputError(f'unknown task "{name}"; {hint} (a task of your own is loaded with --plugin MODULE)')
+        raise InputError(f'unknown task "{name}"; {hint} (load custom tasks with --plugin MODULE)')
     module, _, kind = home.partition(":")
     task: Task = getattr(importlib.import_module(module), kind)()
     return task

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SemanticRoles(WordTask):
-    """The roles around each predicate, which the model also finds."""
+    """Semantic role labelling: predicates and their roles."""
 
     name = "srl"
     columns = ("words", "frames")
@@ -62,7 +62,7 @@ class SemanticRoles(WordTask):
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
         labels = {span.label for sentence in split.train for frame in sentence.frames for span in frame.spans}
         if not labels:
-            raise InputError(f"{recipe.data.train}: no sentence has a predicate; there is nothing to learn")
+            raise InputError(f"{recipe.data.train}: no sentence has a predicate; training needs at least one")
         return tag_names(sorted(labels))
 
     def encode(
@@ -79,7 +79,7 @@ class SemanticRoles(WordTask):
         return RoleData(encoded, questions, labels), truncated
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Its tagged words, and the words from which the predicate finder learns."""
+        """Return its tagged words, and the words from which the predicate finder learns."""
         return super().loss_weight(inputs) + float((inputs["found"] != IGNORED).sum())
 
     def rows_of(self, example: Any) -> int:

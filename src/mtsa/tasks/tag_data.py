@@ -39,7 +39,7 @@ class TaggedData(EncodedData):
         return {**batch, "labels": tag_labels(tags, self.names, batch["input_ids"])}
 
     def predict(self, model: Any) -> list[list[str]]:
-        """The tags of each sentence."""
+        """Return the tags of each sentence."""
         return [[self.names[tag] for tag in row] for row in predict_tags(model, self.rows)]
 
     def calibrate(self, model: Any) -> dict[str, float]:
@@ -53,7 +53,7 @@ class TaggedData(EncodedData):
 
 @dataclass(frozen=True)
 class PredicateRow:
-    """A sentence with one of its predicates; None where it has none."""
+    """A sentence with one of its predicates, or None if it has no predicate."""
 
     sentence: RoleSentence
     frame: Frame | None
@@ -65,13 +65,13 @@ class PredicateRow:
 
     @property
     def first(self) -> bool:
-        """Whether it is the first row of the sentence, from which the predicate finder learns."""
+        """Whether this is the first row of the sentence, on which the predicate finder is trained."""
         return self.frame is None or self.frame is self.sentence.frames[0]
 
 
 @dataclass(frozen=True)
 class RolePredictions:
-    """What a model predicts for encoded roles."""
+    """Predicted tags and predicates."""
 
     frames: list[Frame | None]  # one for each row, None where the sentence has no predicate
     predicates: list[list[int]]  # positions that the predicate finder found, for the first row of each sentence
@@ -79,7 +79,7 @@ class RolePredictions:
 
 @dataclass(frozen=True)
 class RoleData(EncodedData):
-    """Sentences with one of their predicates each, and the roles around it."""
+    """Sentences with one of their predicates each, and its roles."""
 
     questions: list[PredicateRow]
     names: list[str]  # of the tags that the model knows
@@ -121,7 +121,7 @@ class RoleData(EncodedData):
         return _temperatures(model, self)
 
     def score(self, predictions: RolePredictions, indices: Sequence[int] | None = None) -> PartScore:
-        """Roles by the rules of CoNLL-05, for all predicates and for verbs; and how well predicates were found."""
+        """Score roles by the rules of CoNLL-2005, for all predicates and for verbs, and predicate identification."""
         score, verbs, seen = RoleScore(), RoleScore(), Counts()
         for index in range(len(self)) if indices is None else indices:
             one = self.questions[index]
@@ -145,7 +145,7 @@ def _temperatures(model: Any, data: TaggedData | RoleData) -> dict[str, float]:
 
 
 def tag_labels(tags: Sequence[Sequence[str] | None], names: list[str], like: Tensor) -> Tensor:
-    """Indices of tags; -100 for padding, for sentences without tags, and for tags that the model does not know."""
+    """Return tag indices; -100 for padding, sentences without tags, and unknown tags."""
     numbers = {name: number for number, name in enumerate(names)}
     out = torch.full_like(like, IGNORED)
     for number, row in enumerate(tags):

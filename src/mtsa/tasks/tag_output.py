@@ -22,10 +22,10 @@ Write = Callable[[Any, Any], None]
 
 @contextmanager
 def tag_writer(out: Path | None) -> Iterator[Write]:
-    """Writes tagged sentences; a file appears when all of them are written.
+    """Yield a function that writes tagged sentences; a file is created when the block succeeds.
 
     Raises:
-        InputError: a file whose ending is not supported.
+        InputError: the file extension is not supported.
     """
     if out is None:
         yield _print_tags if sys.stdout.isatty() else _json_writer(sys.stdout, tags_json)
@@ -36,10 +36,10 @@ def tag_writer(out: Path | None) -> Iterator[Write]:
 
 @contextmanager
 def role_writer(out: Path | None) -> Iterator[Write]:
-    """Writes sentences with semantic roles; a file appears when all of them are written.
+    """Yield a function that writes sentences with semantic roles; a file is created when the block succeeds.
 
     Raises:
-        InputError: a file whose ending is not supported.
+        InputError: the file extension is not supported.
     """
     if out is None:
         yield _print_roles if sys.stdout.isatty() else _json_writer(sys.stdout, sentence_to_json)
@@ -53,14 +53,14 @@ def role_writer(out: Path | None) -> Iterator[Write]:
 
 
 def tags_json(answer: TaggedSentence) -> dict[str, Any]:
-    """A tagged sentence as plain values."""
+    """Return a tagged sentence as JSON-serializable values."""
     return {"words": list(answer.words), "tags": list(answer.tags)}
 
 
 @contextmanager
 def _opened(out: Path, endings: tuple[str, ...]) -> Iterator[TextIO]:
     if out.suffix.lower() not in endings:
-        raise InputError(f"--out {out}: the ending must be {' or '.join(endings)}")
+        raise InputError(f"--out {out}: the file extension must be {' or '.join(endings)}")
     with replacing(out) as partial, partial.open("w", encoding="utf-8") as file:
         yield file
 

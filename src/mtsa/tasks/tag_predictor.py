@@ -1,4 +1,4 @@
-"""Taggers in use: sentences in, tags or semantic roles out, in order and in batches."""
+"""Trained taggers: prediction of tags and semantic roles."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _READING = frozenset({"text_column", "format", "encoding"})
 
 
 class WordPredictor(Predictor):
-    """What both kinds of taggers share."""
+    """Base class of both kinds of taggers."""
 
     predict_options = _READING
     evaluate_options = _READING | {"label_column"}
     with_roles: ClassVar[bool] = False
 
     def words(self, given: SentenceInput) -> tuple[str, ...]:
-        """The words of a sentence: as given, or a text split at spaces, and where it joins words that nobody knows.
+        """Return the words of a sentence: a list unchanged, or a text split at spaces and, for unknown words, at punctuation.
 
         Raises:
-            InputError: something that is not a sentence.
+            InputError: the input is not a sentence.
         """
         if isinstance(given, str):
             return tuple(tokenization.split_text(self.tokenizer, given))
         whole = isinstance(given, Sequence) and all(isinstance(word, str) and word.split() == [word] for word in given)
         if not whole:
-            raise InputError(f"{given!r:.60} is not a sentence; give a text, or a list of words without spaces")
+            raise InputError(f"{given!r:.60} is not a sentence; expected a string, or a list of words without spaces")
         return tuple(given)
 
     def stream(self, inputs: Iterable[Sentence | SentenceInput], **options: Any) -> Iterator[Any]:
@@ -76,7 +76,7 @@ class WordPredictor(Predictor):
         return row["words"] if "words" in row else super().input_of(row)  # type: ignore[no-any-return]
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
-        """The file, and how to read it: as in training, except for another ending."""
+        """Return the file and its layout: that of the training data, unless the file extension differs."""
         refuse_unknown(options, Layout.__dataclass_fields__)
         corpus = corpus_source(data, self.task)
         if corpus is not None:
@@ -90,7 +90,7 @@ class WordPredictor(Predictor):
     # Command line
 
     def sentences(self, data: str | Path, **options: Any) -> Iterator[Sentence]:
-        """The sentences of a file, with or without tags."""
+        """Return the sentences of a file, with or without tags."""
         path, layout = self.source(data, **options)
         return read_sentences(path, layout, self.words, roles=self.with_roles)
 
@@ -142,7 +142,7 @@ class TagPredictor(WordPredictor):
         tags = {tag for example in examples for tag in example.tags}
         if tags and not tags & set(self.labels):
             shown = ", ".join(sorted(tags)[:3])
-            raise InputError(f"{name}: none of its tags ({shown}, ...) is one of the model's; see --label-column")
+            raise InputError(f"{name}: the model knows none of its tags ({shown}, ...); check --label-column")
 
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
         return tag_writer(out)
@@ -168,7 +168,7 @@ class _Predicate:
 
 
 class RolePredictor(WordPredictor):
-    """Semantic roles: `predict(sentences)` finds the predicates of each sentence, and the roles around them."""
+    """Semantic roles: `predict(sentences)` finds the predicates of each sentence and labels their roles."""
 
     predict_options = _READING | {"predicates"}
     question_fields = frozenset({"predicate"})
@@ -207,10 +207,10 @@ class RolePredictor(WordPredictor):
         if predicates is None:
             return super().read_inputs(source, options)
         if source == "-":
-            raise InputError(f"--predicates is used with a text or a file, not with {STDIN}")
+            raise InputError(f"--predicates requires a text or a file; {STDIN} is not supported")
         if is_corpus(source) or (source.strip() and exists(source)):
             if predicates != "given":
-                raise InputError('--predicates names words of a text; with a file, write "given" for those in it')
+                raise InputError("--predicates selects words of a text; for a file, use --predicates given")
             path, _ = self.source(source)
             return read_with_predicates(path, options.get("format") or "auto", options.get("encoding") or "auto")
         check_not_file(source)
@@ -261,4 +261,4 @@ def _position(word: str, words: tuple[str, ...]) -> tuple[int, str]:
     if word.isdecimal() and 1 <= int(word) <= len(words):
         return int(word) - 1, default_lemma(words[int(word) - 1])
     what = f"occurs {len(found)} times in the text" if found else "is not a word of the text"
-    raise InputError(f'--predicates: "{word}" {what}; give the number of the word, from 1 to {len(words)}')
+    raise InputError(f'--predicates: "{word}" {what}; specify the position of the word, from 1 to {len(words)}')

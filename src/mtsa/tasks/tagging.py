@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class WordTask(Task):
-    """What tagging and semantic roles share."""
+    """Base class of tagging and semantic role labelling."""
 
     pipeline_tag = "token-classification"
     default_encoder = "stacked_mtsa"
@@ -72,7 +72,7 @@ class WordTask(Task):
         return MtsaTaggerConfig(**shared, **extra, smoothing=smoothing, tag_dropout=recipe.model.tag_dropout)
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
-        """Further keys of the model's configuration."""
+        """Return additional keys of the model configuration."""
         return {}
 
     def build_model(self, config: Any) -> PreTrainedModel:
@@ -87,12 +87,12 @@ class WordTask(Task):
         return Tagger
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Its tagged words."""
+        """Return its tagged words."""
         return float((inputs["labels"] != IGNORED).sum())
 
 
 class Tagging(WordTask):
-    """A tag for each word."""
+    """Tagging: a tag for each word."""
 
     name = "tagging"
     columns = ("words", "tags")
@@ -104,7 +104,7 @@ class Tagging(WordTask):
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
         sentences = read_tagged(path, layout)
         stray = inconsistent_tags(sentences)
-        remark = f"{path.name}: tags mark spans except for {', '.join(stray[:5])}, so all are used as plain tags"
+        remark = f"{path.name}: tags mark spans except for {', '.join(stray[:5])}, so all are treated as plain tags"
         return list(sentences), [remark] if stray else []
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
@@ -120,10 +120,12 @@ class Tagging(WordTask):
         return check_tagged(files[0], layout)
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
-        """O, then B- and I- of each label; or the tags as they are, where they do not mark spans."""
+        """Return O, then B- and I- of each label; or the plain tags, if they do not mark spans."""
         names = {tag for sentence in split.train for tag in sentence.tags}
         if len(names) < 2:
-            raise InputError(f'{recipe.data.train}: all words have the tag "{next(iter(names))}"; a tagger needs two')
+            raise InputError(
+                f'{recipe.data.train}: all words have the tag "{next(iter(names))}"; a tagger needs at least two tags'
+            )
         return tag_names(sorted({tag[2:] for tag in names - {OUTSIDE}})) if is_bio(names) else sorted(names)
 
     def encode(
@@ -141,7 +143,7 @@ class Tagging(WordTask):
 def encode_words(
     recipe: Recipe, tokenizer: Tokenizer, sentences: Sequence[Any], *, training: bool
 ) -> tuple[list[list[int]], int]:
-    """The words of sentences as token ids; in training, long sentences are truncated, and counted."""
+    """Return the token ids of sentences; in training, long sentences are truncated and counted."""
     limit = recipe.tokens.max_length if training else 0
     rows = tokenization.encode_word_lists(tokenizer, [sentence.words for sentence in sentences])
     if not limit:

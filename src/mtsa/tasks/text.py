@@ -47,7 +47,7 @@ _MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.Se
 
 
 class TextTask(Task):
-    """What the four tasks share: a text or a pair of texts, and a class or a number."""
+    """Base class of the tasks that predict a class or a number for a text or a pair of texts."""
 
     numeric: ClassVar[bool] = False  # whether numbers are predicted
 
@@ -83,7 +83,7 @@ class TextTask(Task):
         return list(found), found.remarks()
 
     def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
-        """The column names of the recipe where the rows have them (always, if `strict`), otherwise text, pair and label."""
+        """Return the layout with the column names of the recipe if they exist or `strict` is set, otherwise the defaults."""
         first = rows[0] if rows else {}
 
         def column(name: str, default: str) -> str:
@@ -120,7 +120,12 @@ class TextTask(Task):
         if training and recipe.data.length_percentile < 100.0:
             known, percentile = len(examples), recipe.data.length_percentile
             examples = shorter_examples(tokenizer, examples, percentile)
-            _log.info("train: %s of %s examples exceed percentile %s of lengths", known - len(examples), known, percentile)
+            _log.info(
+                "train: %s of %s examples are longer than percentile %s of the text lengths",
+                known - len(examples),
+                known,
+                percentile,
+            )
         seconds = [example.pair or "" for example in examples] if self.paired else None
         joint = recipe.model.pair_encoding == "joint"
         encoded, truncated = encode_sides(tokenizer, [example.text for example in examples], seconds, limit, joint=joint)
@@ -181,7 +186,7 @@ class TextTask(Task):
 
 
 class Classification(TextTask):
-    """A class for each text."""
+    """Classification: a class for each text."""
 
     name = "classification"
     stratified = True
@@ -192,7 +197,7 @@ class Classification(TextTask):
 
 
 class Regression(TextTask):
-    """A number for each text."""
+    """Regression: a number for each text."""
 
     name = "regression"
     numeric = True
@@ -200,7 +205,7 @@ class Regression(TextTask):
 
 
 class PairClassification(TextTask):
-    """A class for each pair of texts."""
+    """Pair classification: a class for each pair of texts."""
 
     name = "pair"
     stratified = True
@@ -220,7 +225,7 @@ class PairClassification(TextTask):
 
 
 class Similarity(PairClassification):
-    """A number for each pair of texts."""
+    """Similarity: a number for each pair of texts."""
 
     name = "similarity"
     stratified = False
@@ -232,7 +237,7 @@ class Similarity(PairClassification):
 
 
 def shorter_examples(tokenizer: Tokenizer, examples: Sequence[Example], percentile: float) -> list[Example]:
-    """The examples without a text that is longer than the percentile of the lengths of all their texts."""
+    """Return the examples without texts that are longer than a percentile of all text lengths."""
     texts = [text for example in examples for text in (example.text, example.pair) if text is not None]
     rows, _ = tokenization.encode_texts(tokenizer, texts, 0)
     sizes = dict(zip(texts, map(len, rows), strict=True))
@@ -245,10 +250,10 @@ def shorter_examples(tokenizer: Tokenizer, examples: Sequence[Example], percenti
 
 
 def refuse_targets(recipe: Recipe, source: str) -> None:
-    """Refuse settings of translation.
+    """Reject settings that apply to translation only.
 
     Raises:
-        InputError: such a setting.
+        InputError: such a setting is used.
     """
     data = recipe.data
     if any((data.train_target, data.dev_target, data.test_target, *data.tests_target)):
@@ -260,7 +265,7 @@ def refuse_targets(recipe: Recipe, source: str) -> None:
 def shared_config(
     recipe: Recipe, names: list[str], inputs: Inputs, train: EncodedData, model: type[PreTrainedModel]
 ) -> dict[str, Any]:
-    """What the configurations of all models over word vectors contain."""
+    """Return the common part of the configurations of all models on word vectors."""
     return {
         **inputs.config,
         "encoder": recipe.encoder["name"],
@@ -287,7 +292,7 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
     check_labels(recipe, counts, counts.total())
     if len(counts) < 2:
         raise InputError(
-            f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs two classes'
+            f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs at least two classes'
         )
     for part, examples in split.held_out().items():
         for example in examples:

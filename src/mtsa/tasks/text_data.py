@@ -43,7 +43,7 @@ class TextData(EncodedData):
         return {**self.inputs(indices), "labels": self.labels[list(indices)]}
 
     def inputs(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        """Some examples as a padded batch, without labels."""
+        """Return a padded batch of some examples, without labels."""
         rows, pairs, types = (
             None if side is None else [side[index] for index in indices] for side in (self.rows, self.pairs, self.types)
         )
@@ -55,13 +55,13 @@ class TextData(EncodedData):
         return batch
 
     def predict(self, model: Any) -> Tensor:
-        """Logits [n, C]."""
+        """Return logits [n, C]."""
         return predict_logits(model, self.lengths, self.inputs)
 
     def with_vectors(self, model: Any) -> TextData:
-        """The same data with the output of the pretrained model, so that it need not be computed again.
+        """Return the data with the precomputed output of the pretrained model.
 
-        Where nothing but parameter-free pooling reads the tokens, one pooled vector takes their place.
+        If only parameter-free pooling follows, the token vectors are replaced by one pooled vector.
         """
         rows, vectors = pretrained_vectors(model, self.rows, self.types)
         if self.pairs is None:
@@ -101,14 +101,14 @@ def _cut(types: list[list[int]] | None, rows: list[list[int]]) -> list[list[int]
 def encode_sides(
     tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, limit: int, *, joint: bool
 ) -> tuple[TextData, int]:
-    """Texts or pairs of texts as token ids, without labels, and how many texts were truncated.
+    """Return the token ids of texts or pairs of texts, and the number of truncated texts.
 
     Args:
-        tokenizer: of the model.
+        tokenizer: tokenizer of the model.
         firsts: the texts, or the first texts of pairs.
         seconds: the second texts; None for single texts.
-        limit: tokens of a sequence; 0: no limit.
-        joint: whether both texts of a pair are one sequence.
+        limit: maximum number of tokens of a sequence; 0: no limit.
+        joint: whether to encode both texts of a pair as one sequence.
     """
     labels = torch.zeros(len(firsts))
     if joint and seconds is not None:

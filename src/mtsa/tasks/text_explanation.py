@@ -1,4 +1,4 @@
-"""The attention maps and contributions of what a sentence model reads: a text, or both texts of a pair as one sequence."""
+"""Attention maps and word contributions of a sentence model for a text, or for a pair as one sequence."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def explain_sequence(
     predictor: TextPredictor, texts: Sequence[str], prediction: str, output: int | None = None
 ) -> AttentionMaps:
-    """How a model read a text, or two texts as one sequence, by words.
+    """Return the attention maps of a model by words, for a text or for two texts as one sequence.
 
     Args:
         predictor: the model.
-        texts: one, or both of a pair.
-        prediction: what the model predicts, as text.
+        texts: one text, or both texts of a pair.
+        prediction: the prediction as text.
         output: index of the predicted class, 0 for a number; None for no contributions.
 
     Raises:
-        InputError: a text without words, or a model that has nothing to show.
+        InputError: the text has no words, or the model has no attention weights.
     """
     from mtsa.inference.attention_maps import empty_text_error, merge_words, record_attention
 

@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from .text_predictor import Prediction, TextPredictor
 
 READING = frozenset({"text_column", "pair_column", "format", "encoding", "delimiter"})
-"""Options of `mtsa predict` that say how a file is read."""
+"""Options of `mtsa predict` for the layout of a file."""
 Row = dict[str, Any]
 Write = Callable[[Example, "Prediction"], None]
 
 
 def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[list[str], Iterator[Row]]:
-    """The columns of `--keep`, and their values row by row; without end where there are none.
+    """Return the columns of `--keep`, and their values row by row; an infinite iterator of empty rows without columns.
 
     Raises:
-        InputError: a column that does not exist, or whatever is wrong with the table.
+        InputError: a column does not exist, or the table is invalid.
     """
     keep, source = options.get("keep"), str(options.get("source", ""))
     if keep is None:
         return [], itertools.repeat({})
     names = [name.strip() for name in keep.split(",") if name.strip()]
     if not exists(source) or Path(source).suffix.lower() not in readers.ENDINGS:
-        raise InputError("--keep names columns of a table; give a .csv, .tsv or .jsonl file")
+        raise InputError("--keep selects columns of a table; use a .csv, .tsv or .jsonl file")
     own = {"label", "value", "probabilities", *predictor.labels}
     for name in names:
         if name in own:
-            raise InputError(f"--keep {name}: the predictions have a column of that name; rename it in {source}")
+            raise InputError(f"--keep {name}: the output already has a column of this name; rename it in {source}")
     path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
     layout = readers.resolve_layout(layout, path, paired=predictor.paired)
     if layout.format not in (*readers.TABLE_FORMATS, "nli"):
-        raise InputError(f"--keep names columns of a table, but format {layout.format} has none; remove it")
+        raise InputError(f"--keep selects columns of a table, but format {layout.format} has no columns; remove it")
     rows = (
         pair_formats.nli_rows(path, layout.encoding)
         if layout.format == "nli"
@@ -59,27 +59,27 @@ def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[lis
 def text_writer(
     out: Path | None, labels: list[str], names: list[str], kept: Iterator[Row], *, submission: bool
 ) -> Iterator[Write]:
-    """Writes predictions; a file appears when all of them are written.
+    """Yield a function that writes predictions; a file is created when the block succeeds.
 
     Args:
-        out: the file; None for standard output.
-        labels: of the model; empty where it predicts numbers.
-        names: of columns that are repeated.
-        kept: their values, row by row.
-        submission: whether to write the format of the MultiNLI test sites.
+        out: output file; None for standard output.
+        labels: labels of the model; empty for regression models.
+        names: names of the copied columns.
+        kept: values of the copied columns, row by row.
+        submission: whether to write a MultiNLI submission file.
 
     Raises:
-        InputError: a file that cannot be written, or options that exclude each other.
+        InputError: the file cannot be written, or the options are incompatible.
     """
     if submission and (not labels or names):
-        raise InputError("--submission applies to classes and has no other columns; remove it, or --keep")
+        raise InputError("--submission applies to classification only and cannot be combined with --keep; remove one of them")
     if submission and (out is None or out.suffix.lower() != ".csv"):
-        raise InputError("--submission needs a .csv file to write; name it with --out")
+        raise InputError("--submission writes a .csv file; specify it with --out")
     if out is None:
         yield _printer(kept) if sys.stdout.isatty() else _line_writer(sys.stdout, kept)
         return
     if out.suffix.lower() not in (".jsonl", ".csv"):
-        raise InputError(f"--out {out}: the ending must be .jsonl or .csv")
+        raise InputError(f"--out {out}: the file extension must be .jsonl or .csv")
     with replacing(out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         if submission:
             yield _submission_writer(file)
@@ -103,7 +103,7 @@ def _submission_writer(file: TextIO) -> Write:
     def write(example: Example, prediction: Prediction) -> None:
         if not example.name:
             raise InputError(
-                f"line {example.line} has no pairID; a submission needs a file in the format of MultiNLI (--format nli)"
+                f"line {example.line} has no pairID; a submission requires a file in MultiNLI format (--format nli)"
             )
         table.writerow([example.name, prediction.label])
 

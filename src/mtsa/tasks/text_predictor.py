@@ -1,4 +1,4 @@
-"""A classifier, a regression model or a model of pairs in use."""
+"""Trained models for texts and pairs of texts: classification and regression."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction for one text: the most probable label with all probabilities, or a number."""
+    """Prediction for one text: the most probable label and all probabilities, or a number."""
 
     label: str | None
     probabilities: dict[str, float]
     value: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields that are set."""
+        """Return the fields that are set."""
         if self.label is None:
             return {"value": self.value}
         return {"label": self.label, "probabilities": self.probabilities}
 
 
 class TextPredictor(Predictor):
-    """Predicts the class of each text, or a number. An input is a string; for a model of pairs, a tuple of two strings.
+    """Predicts a class or a number for each text. Inputs are strings; for pair models, tuples of two strings.
 
     Args:
-        run: the opened run directory.
-        paired: whether it reads pairs of texts.
-        numeric: whether it predicts numbers.
+        run: the loaded run directory.
+        paired: whether inputs are pairs of texts.
+        numeric: whether predictions are numbers.
     """
 
     predict_options = READING | {"pair", "keep", "submission"}
@@ -78,23 +78,23 @@ class TextPredictor(Predictor):
     def stream(self, inputs: Iterable[Text], **options: Any) -> Iterator[Prediction]:
         refuse_unknown(options)
         if isinstance(inputs, str):
-            raise InputError("predict takes a list of texts; put brackets around a single one: predict([text])")
+            raise InputError("predict expects a list of texts; pass a single text as a list: predict([text])")
         for chunk in chunks(inputs):
             yield from self._predictions(self.encode(chunk).predict(self.model))
 
     def embed(self, texts: Iterable[str]) -> Tensor:
-        """The vector [n, D] of each text: what the head of the model reads."""
+        """Return the sentence vector [n, D] of each text, which is the input of the head."""
         return torch.cat([*self.embed_stream(texts), torch.zeros(0, self.width)])
 
     def embed_stream(self, texts: Iterable[str]) -> Iterator[Tensor]:
-        """Vectors [some, D] of texts, in order; memory does not grow with the number of texts."""
+        """Yield vectors [some, D] of texts, in order, in constant memory."""
         if self.joint:
             raise InputError(
-                "this model reads both texts of a pair as one sequence and has no vectors of single texts; "
+                "this model encodes both texts of a pair as one sequence and has no vectors of single texts; "
                 'train it with model.pair_encoding="separate"'
             )
         if isinstance(texts, str):
-            raise InputError("embed takes a list of texts; put brackets around a single one: embed([text])")
+            raise InputError("embed expects a list of texts; pass a single text as a list: embed([text])")
         for chunk in chunks(texts):
             _check_texts(chunk, paired=False)
             rows, _ = tokenization.encode_texts(self.tokenizer, chunk, self.recipe.tokens.max_length)
@@ -102,7 +102,7 @@ class TextPredictor(Predictor):
 
     @property
     def width(self) -> int:
-        """Of a sentence vector."""
+        """Dimension of a sentence vector."""
         width: int = self.model.encoder.out_dim
         return width
 
@@ -116,7 +116,7 @@ class TextPredictor(Predictor):
         for example in examples:
             if known and example.label not in known:
                 shown = f"{', '.join(self.labels[:10])}{', ...' if len(self.labels) > 10 else ''}"
-                what = f'label "{example.label}" is unknown to the model, which knows {shown}'
+                what = f'label "{example.label}" is not a label of the model; it must be one of {shown}'
                 raise InputError(f"{name}, line {example.line}: {what}")
 
     def input_of(self, row: Mapping[str, Any]) -> Text:
@@ -150,20 +150,20 @@ class TextPredictor(Predictor):
         return None if self.joint else self
 
     def one_per_line(self, texts: Iterator[str]) -> Iterator[str]:
-        """The texts of a file with one per line; for models of pairs, lines with two are refused.
+        """Yield the texts of a file with one per line; for pair models, lines with two texts are rejected.
 
         Raises:
-            InputError: a line with a tab.
+            InputError: a line contains a tab.
         """
         for text in texts:
             if self.paired and "\t" in text:
-                raise InputError("a line has two texts, separated by a tab; mtsa embed reads one text per line")
+                raise InputError("a line contains two texts, separated by a tab; mtsa embed expects one text per line")
             yield text
 
     # Files
 
     def examples(self, data: str | Path, **options: Any) -> Iterator[Example]:
-        """The texts of a file, with or without labels: a table, an official format, or one text per line.
+        """Return the texts of a file, with or without labels: a table, an official format, or one text per line.
 
         The two texts of a pair are separated by a tab on a line.
         """
@@ -175,10 +175,10 @@ class TextPredictor(Predictor):
         return readers.stream(path, layout, labelled=False, paired=self.paired)
 
     def single_texts(self, data: str | Path, **options: Any) -> Iterator[str]:
-        """One text of each row, also for models of pairs: a column of a table, or one text per line."""
+        """Return one text of each row, also for models of pairs: a column of a table, or one text per line."""
         given = {key: value for key, value in options.items() if value is not None}
         if given.get("format") in readers.PAIR_FORMATS:
-            raise InputError("one text of each row is read; name its column with --text-column instead of --format")
+            raise InputError("mtsa embed reads one text per row; specify its column with --text-column instead of --format")
         if is_corpus(str(data)):
             return (example.text for example in self.examples(data))
         path, encoding = Path(data), given.get("encoding", "utf-8")
@@ -195,10 +195,10 @@ class TextPredictor(Predictor):
                 yield from (text for text in example.texts if text)
 
     def on_line(self, text: str, path: Path, number: int) -> Example:
-        """A text, or a pair separated by a tab, from a line of a file.
+        """Return a text, or a pair separated by a tab, from a line of a file.
 
         Raises:
-            InputError: a line that is not a pair, for models of pairs.
+            InputError: a line is not a pair, for pair models.
         """
         if not self.paired:
             return Example(text.strip(), None, number)
@@ -208,7 +208,7 @@ class TextPredictor(Predictor):
         return Example(first.strip(), None, number, second.strip())
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
-        """The file, and how to read it: as in training, except that the format of a table follows from its ending."""
+        """Return the file and its layout: that of the training data, with the format of tables inferred from the extension."""
         refuse_unknown(options, Layout.__dataclass_fields__)
         corpus = corpus_source(data, self.task)
         if corpus is not None:
@@ -230,7 +230,7 @@ class TextPredictor(Predictor):
     def read_inputs(self, source: str, options: dict[str, Any]) -> Iterable[Example]:
         pair = options.get("pair")
         if pair is not None and (source == "-" or exists(source)):
-            raise InputError("--pair is used with a text; a file and standard input contain both texts of a pair")
+            raise InputError("--pair requires a text; files and standard input contain both texts of a pair")
         if source == "-":
             encoding = options.get("encoding") or "utf-8"
             return (self.on_line(text, STDIN, number) for number, text in standard_lines(encoding))
@@ -304,7 +304,7 @@ class TextPredictor(Predictor):
         """The first texts of a file, with their labels where there are some.
 
         Raises:
-            InputError: bad data.
+            InputError: invalid data.
         """
         from mtsa.inference.graph_export import CheckTexts
 
@@ -314,7 +314,7 @@ class TextPredictor(Predictor):
         except InputError:
             found = list(self.examples(data))
         if not found:
-            raise InputError(f"{data} has no texts")
+            raise InputError(f"{data} contains no texts")
         found = found[:most]
         labels = [] if any(example.label is None for example in found) else [str(example.label) for example in found]
         return CheckTexts(self.encode([_input_of(example) for example in found]), labels)
@@ -326,10 +326,10 @@ class TextPredictor(Predictor):
     # Steps
 
     def encode(self, texts: Sequence[Text]) -> TextData:
-        """Texts as token ids, without labels.
+        """Return texts as token ids, without labels.
 
         Raises:
-            InputError: something that is not a text, or not a pair of texts for a model of pairs.
+            InputError: an input is not a string, or not a pair of strings for pair models.
         """
         _check_texts(texts, self.paired)
         firsts, seconds = [text[0] if self.paired else str(text) for text in texts], None
@@ -357,7 +357,7 @@ def _check_texts(texts: Sequence[object], paired: bool) -> None:
     for text in texts:
         if not _is_text(text, paired):
             wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
-            raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected {wanted}: drop or fill such values first")
+            raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected {wanted}; drop or replace such values first")
 
 
 def _is_text(text: object, paired: bool) -> bool:

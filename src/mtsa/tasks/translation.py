@@ -1,4 +1,4 @@
-"""Translation: parallel text as subwords, and the Transformer that learns it."""
+"""Translation with a Transformer on subwords."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LONGEST = 245  # subwords of a text that `generate` follows to its end, where t
 
 @dataclass(frozen=True)
 class TranslationData(EncodedData):
-    """Sentences and their translations."""
+    """Encoded sentences and their translations."""
 
     targets: list[list[int]]  # the token ids of each translation
     truths: list[str]
@@ -74,12 +74,12 @@ class TranslationData(EncodedData):
         return {**make_batch([self.rows[index] for index in indices]), "decoder_input_ids": before, "labels": labels}
 
     def predict(self, model: Any, num_beams: int | None = None) -> list[str]:
-        """The translation of each, by beam search."""
+        """Return the translation of each sentence, by beam search."""
         settings = self.recipe.translator
         return self._decoded(model, num_beams or settings.num_beams, settings.length_penalty)
 
     def predict_fast(self, model: Any) -> list[str]:
-        """The translation of each, by greedy search."""
+        """Return the translation of each sentence, by greedy search."""
         return self._decoded(model, 1, 1.0)
 
     def _decoded(self, model: Any, num_beams: int, length_penalty: float) -> list[str]:
@@ -101,12 +101,12 @@ class TranslationData(EncodedData):
 
 
 class SubwordInputs(Inputs):
-    """Subwords of both languages; the model's embeddings are random at first."""
+    """Subword tokenizer of both languages; embeddings are initialized randomly."""
 
     def __init__(self, recipe: Recipe, texts: Iterable[str]) -> None:
         count = recipe.tokens.vocab_size
         if count < MIN_VOCAB:
-            raise InputError(f"tokens.vocab_size ({count}) must be at least {MIN_VOCAB}: every byte has a token")
+            raise InputError(f"tokens.vocab_size ({count}) must be at least {MIN_VOCAB}, because every byte is a token")
         self.tokenizer = subwords.train_subwords(texts, count)
         self.special_tokens = dict(subwords.SPECIAL_TOKENS)
         self.remarks = []
@@ -115,11 +115,11 @@ class SubwordInputs(Inputs):
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: Any) -> None:
-        """There is nothing to load."""
+        """Do nothing: there are no embeddings to load."""
 
 
 class Translation(Task):
-    """A text for each text."""
+    """Translation: a text for each text."""
 
     name = "translation"
     files = 2
@@ -136,7 +136,7 @@ class Translation(Task):
         return {"name": name}
 
     def check_encoder(self, recipe: Recipe, source: str) -> None:
-        """The encoder is the Transformer's own, with multi-head or tensorized attention; see `check_settings`."""
+        """Return the encoder is the Transformer's own, with multi-head or tensorized attention; see `check_settings`."""
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels", "tag_dropout"]
@@ -144,7 +144,7 @@ class Translation(Task):
         unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column", "length_percentile"]
         unread_keys(recipe, source, self.name, "data", unread)
         if recipe.vectors != Vectors() or recipe.pretrained.model or recipe.tokens.min_freq:
-            raise InputError(f"{source}: a translator reads subwords; remove [vectors], [pretrained] and tokens.min_freq")
+            raise InputError(f"{source}: task translation uses subwords; remove [vectors], [pretrained] and tokens.min_freq")
         _check_sizes(recipe, source)
         _check_attention(recipe, source)
         _check_files(recipe, source)
@@ -185,7 +185,7 @@ class Translation(Task):
     def encode(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[TranslationData, int]:
-        """In training, pairs with a long side are skipped: truncated, its two sides would not say the same."""
+        """Encode sentence pairs; in training, pairs with a long side are skipped instead of truncated."""
         limit = recipe.tokens.max_length
         targets, _ = subwords.encode_subwords(tokenizer, [str(example.label) for example in examples], 0)
         rows, cut = subwords.encode_subwords(tokenizer, [example.text for example in examples], 0 if training else limit)
@@ -215,12 +215,12 @@ class Translation(Task):
     # Training
 
     def loss(self, recipe: Recipe, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-        """With label smoothing, which the model class does not have."""
+        """Return the loss with label smoothing, which the model class does not support."""
         logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits
         return smoothed_loss(logits, inputs["labels"], recipe.model.label_smoothing)
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Its target tokens."""
+        """Return its target tokens."""
         return float((inputs["labels"] != IGNORED).sum())
 
     def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
@@ -244,7 +244,7 @@ class Translation(Task):
 
 
 def config_of(recipe: Recipe, tokens: int) -> M2M100Config:
-    """The translator of a recipe, for a vocabulary of so many tokens."""
+    """Return the translator configuration of a recipe, given the vocabulary size."""
     settings = recipe.translator
     return translator_config(
         tokens,
@@ -262,24 +262,24 @@ def _check_sizes(recipe: Recipe, source: str) -> None:
     settings = recipe.translator
     for key in ("layers", "d_model", "heads", "ffn_dim", "num_beams"):
         if getattr(settings, key) < 1:
-            raise InputError(f"{source}: translator.{key} is {getattr(settings, key)}; it must be above 0")
+            raise InputError(f"{source}: translator.{key} is {getattr(settings, key)}; it must be positive")
     if settings.d_model % settings.heads or settings.d_model % 2:
         sizes = f"translator.d_model ({settings.d_model}) must be even and divisible by heads ({settings.heads})"
         raise InputError(f"{source}: {sizes}")
     if not 0.0 <= settings.attention_dropout < 1.0:
-        raise InputError(f"{source}: translator.attention_dropout is {settings.attention_dropout}; it must be from 0 to 1")
+        raise InputError(f"{source}: translator.attention_dropout is {settings.attention_dropout}; it must be between 0 and 1")
 
 
 def _check_attention(recipe: Recipe, source: str) -> None:
     name = recipe.encoder.get("name")
     if name not in ("multihead", "mtsa"):
-        raise InputError(f'{source}: encoder.name is "{name}"; the encoder of a translator is multihead or mtsa')
+        raise InputError(f'{source}: encoder.name is "{name}"; task translation supports the encoders multihead and mtsa')
     if name == "multihead" and recipe.encoder_options:
-        raise InputError(f"{source}: encoder multihead has no options here; its sizes are those of [translator]")
+        raise InputError(f"{source}: encoder multihead has no options for task translation; set the sizes in [translator]")
     known = [key.name for key in dataclasses.fields(PatchOptions)]
     for key in recipe.encoder_options:
         if key not in known:
-            raise InputError(f'{source}: encoder mtsa of a translator has no option "{key}"; {nearest(key, known)}')
+            raise InputError(f'{source}: encoder mtsa has no option "{key}" for task translation; {nearest(key, known)}')
     try:
         if recipe.swap is not None:
             PatchOptions(**recipe.swap).rules(recipe.translator.heads)
@@ -293,9 +293,9 @@ def _check_files(recipe: Recipe, source: str) -> None:
     alone = any(bool(one) != bool(other) and not _whole(one) for one, other in pairs)
     twice = next((one for one, other in pairs if one and one == other), None)
     if twice:
-        raise InputError(f"{source}: {twice} is named as the text and as its translation; name two files")
+        raise InputError(f"{source}: {twice} is used as source and as target; specify two different files")
     if alone or len(data.tests) != len(data.tests_target):
-        raise InputError(f"{source}: every file needs a file with its translations: --train A.en A.de")
+        raise InputError(f"{source}: every file needs a target file with translations: --train A.en A.de")
 
 
 def _whole(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A translator in use: texts in, translations out, in order and in batches."""
+"""A trained translation model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TranslationPredictor(Predictor):
         for chunk in chunks(inputs):
             for text in chunk:
                 if not isinstance(text, str):
-                    raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected texts")
+                    raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a string")
             indices = [index for index, text in enumerate(chunk) if text.strip()]
             texts = [chunk[index].strip() for index in indices]
             rows, truncated = subwords.encode_subwords(self.tokenizer, texts, self.recipe.tokens.max_length)
@@ -58,7 +58,7 @@ class TranslationPredictor(Predictor):
         if corpus is not None:
             return get_task(self.task).read(self.recipe, *corpus)
         if target is None:
-            raise InputError(f"name the file with the translations of {data} too: target (--target A.de)")
+            raise InputError(f"missing reference translations of {data}; specify the file with target (--target A.de)")
         read = read_parallel(Path(data), Path(target), options.get("encoding") or "utf-8")
         return read.items, read.remarks()
 
@@ -72,7 +72,7 @@ class TranslationPredictor(Predictor):
         encoding = options.get("encoding") or "utf-8"
         if source == "-":
             if sys.stdin.isatty():
-                print("one text per line; an empty line or Ctrl-D ends the input", file=sys.stderr)
+                print("Enter one text per line; end with an empty line or Ctrl-D", file=sys.stderr)
             return _until_empty(encoding) if sys.stdin.isatty() else (text for _, text in standard_lines(encoding))
         if source.strip() and exists(source):
             return (text for _, text in lines(Path(source), encoding))
@@ -111,7 +111,9 @@ class TranslationPredictor(Predictor):
         return [record_attention(self.model, self.model.get_encoder(), inputs, pieces, answer)]
 
     def export_spec(self) -> ExportSpec:
-        raise InputError("a translator cannot be exported as one graph; classifiers, pair models and taggers can")
+        raise InputError(
+            "export does not support translation models; it supports classification, regression, pair models and taggers"
+        )
 
     def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         return [{"translation": text} for text in self.predict([question.text for question in questions])]

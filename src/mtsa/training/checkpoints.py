@@ -14,17 +14,17 @@ _PREFIX, _TEMPORARY, _LIST = "checkpoint-", ".saving-", "files.json"
 
 
 def step_of(folder: Path) -> int:
-    """The step of a checkpoint."""
+    """Return the step of a checkpoint."""
     return int(folder.name.removeprefix(_PREFIX))
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """The path of the checkpoint of a step."""
+    """Return the path of the checkpoint of a step."""
     return folder / f"{_PREFIX}{step}"
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoints in a folder, oldest first."""
+    """Return the complete checkpoints in a folder, oldest first."""
     if not folder.is_dir():
         return []
     complete = [entry for entry in folder.iterdir() if entry.name.removeprefix(_PREFIX).isdecimal() and entry.is_dir()]
@@ -32,7 +32,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def temporary_path(folder: Path, step: int) -> Path:
-    """The path under which a checkpoint is written before it is renamed."""
+    """Return the path under which a checkpoint is written before it is renamed."""
     return folder / f"{_TEMPORARY}{step}"
 
 
@@ -54,7 +54,7 @@ def verify(folder: Path) -> None:
     """Verify the checksums of a checkpoint.
 
     Raises:
-        InputError: a file is missing or was changed.
+        InputError: a file is missing or has a wrong checksum.
     """
     try:
         listed = json.loads((folder / _LIST).read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def verify(folder: Path) -> None:
         damaged = _LIST
     if damaged is not None:
         raise InputError(
-            f"{folder} is damaged ({damaged}), or of an earlier version; delete it and rerun the command to resume"
+            f"{folder} is damaged ({damaged}) or was written by an earlier version; delete it and rerun the command to resume"
         )
 
 
@@ -76,7 +76,7 @@ def delete_except(folder: Path, keep: set[Path]) -> None:
 
 
 def remove_all(folder: Path) -> None:
-    """Delete the checkpoints in a folder, and the folder if it is empty then."""
+    """Delete the checkpoints in a folder, and the folder if it is empty."""
     if folder.is_dir():
         delete_except(folder, keep=set())
         with suppress(OSError):

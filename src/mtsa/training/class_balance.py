@@ -1,4 +1,4 @@
-"""Unbalanced training data: weights of the classes, and a remark about rare ones."""
+"""Class imbalance: class weights, and a message about rare classes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _SHOWN = 3  # rare classes that the remark names
 
 
 def balanced_weights(counts: Sequence[int]) -> list[float]:
-    """The weight n / (classes * count) of each class, as `class_weight="balanced"` of scikit-learn."""
+    """Return the weight n / (classes * count) of each class, as with `class_weight="balanced"` of scikit-learn."""
     return [sum(counts) / (len(counts) * max(1, count)) for count in counts]
 
 
 def rare_class_remarks(labels: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """A remark where a class has less than a fifth of the mean class size (of two classes: less than 10 % of all examples)."""
+    """Return a message if a class has less than a fifth of the mean class size (10 % of all examples for two classes)."""
     total = sum(counts)
     limit = _RARE * total / max(1, len(counts))
     rare = sorted((count, label) for label, count in zip(labels, counts, strict=False) if count < limit)
@@ -23,5 +23,5 @@ def rare_class_remarks(labels: Sequence[str], counts: Sequence[int]) -> list[str
     named = ", ".join(f'"{label}" ({count:,})' for count, label in rare[:_SHOWN])
     more = f" and {len(rare) - _SHOWN:,} more" if len(rare) > _SHOWN else ""
     what = f"class {named} is" if len(rare) == 1 else f"classes {named}{more} are"
-    choices = "--metric macro_f1 selects the model by all classes alike, --class-weights balanced weights the loss"
+    choices = "consider --metric macro_f1 to weight classes equally in model selection, or --class-weights balanced"
     return [f"train: {what} rare among {total:,} examples; {choices}"]

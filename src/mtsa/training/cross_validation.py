@@ -1,4 +1,4 @@
-"""Several runs of one recipe, with different seeds or folds; mean and standard deviation."""
+"""Multiple runs of one recipe, with different seeds or folds; mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def repeat(recipe: Recipe, folder: Path, count: int, dataset: Dataset | None = N
 
     Args:
         recipe: the settings.
-        folder: the directory of the runs.
+        folder: directory of the runs.
         count: number of seeds.
-        dataset: the examples, if they have already been read.
+        dataset: the examples, if already read.
     """
     examples = dataset or read_dataset(recipe)
     runs = []
@@ -46,38 +46,40 @@ def repeat(recipe: Recipe, folder: Path, count: int, dataset: Dataset | None = N
 
 
 def cross_validate(recipe: Recipe, folder: Path, folds: int, dataset: Dataset | None = None) -> dict[str, Any]:
-    """k-fold cross-validation; finished runs are not repeated.
+    """Run k-fold cross-validation; finished runs are not repeated.
 
     Args:
         recipe: the settings.
-        folder: the directory of the runs.
+        folder: directory of the runs.
         folds: number of folds.
-        dataset: the examples, if they have already been read.
+        dataset: the examples, if already read.
 
     Raises:
-        InputError: as `make_folds`.
+        InputError: see `make_folds`.
     """
     splits = enumerate(make_folds(recipe, folds, dataset), 1)
     return _run_all([(f"fold-{number:02d}", recipe, split) for number, split in splits], folder)
 
 
 def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> list[Split]:
-    """Stratified folds of the examples of a recipe, shuffled by its seed; each fold is the test part once.
+    """Return stratified folds of the examples of a recipe, shuffled by its seed; each fold is the test part once.
 
-    The dev part is split off from the rest.
+    The dev part is split off from the training part.
 
     Args:
         recipe: the settings.
         folds: number of folds.
-        dataset: the examples, if they have already been read.
+        dataset: the examples, if already read.
 
     Raises:
-        InputError: a recipe with dev or test files, or fewer examples than folds.
+        InputError: the recipe has dev or test files, or there are fewer examples than folds.
     """
     if recipe.data.dev or recipe.data.test:
-        raise InputError("--folds creates dev and test parts; remove --dev and --test")
+        raise InputError("--folds creates dev and test parts by cross-validation; remove --dev and --test")
     if recipe.data.phrases:
-        raise InputError("--folds would divide the phrases of a tree among training and test data; remove data.phrases")
+        raise InputError(
+            "--folds would distribute phrases of the same sentence over training and test data; remove data.phrases"
+        )
     read = dataset or read_dataset(recipe)
     split = read.split(recipe)
     assert isinstance(split.train, list)  # shards need a dev file, which is not allowed with folds
@@ -89,7 +91,9 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
         counts = Counter(str(example.label) for example in examples)
         label, least = min(counts.items(), key=lambda item: item[1])
         if least < 3:
-            raise InputError(f'class "{label}" has {least} example{"" if least == 1 else "s"}; folds need at least 3 of each')
+            raise InputError(
+                f'class "{label}" has {least} example{"" if least == 1 else "s"}; cross-validation needs at least 3 per class'
+            )
         order.sort(key=lambda place: str(examples[place].label))  # distributes each class over the folds
     splits = []
     for number in range(folds):
@@ -109,7 +113,7 @@ def _check_same(folder: Path, recipe: Recipe, split: Split) -> None:
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     if not same_recipe(folder / RECIPE, recipe) or record["sources"] != describe_sources(recipe, split):
-        raise InputError(f"{folder} contains a run of another recipe or other data; name another folder with --out")
+        raise InputError(f"{folder} contains a run with another recipe or other data; choose another folder with --out")
 
 
 def _run_all(runs: list[tuple[str, Recipe, Split]], folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Default settings, by the size of the training data and the presence of word vectors."""
+"""Default settings, given the size of the training data and the presence of word vectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRETRAINED_LENGTH = 256  # tokens of a text for a pretrained model
 
 
 def text_settings(examples: int, *, vectors: bool) -> Sections:
-    """The sections of a recipe for a number of training examples, with a vector file or without.
+    """Return the settings for a number of training examples, with or without word vectors.
 
     Other keys have the defaults of `Recipe`.
     """
@@ -45,13 +45,13 @@ def text_settings(examples: int, *, vectors: bool) -> Sections:
 
 
 def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: bool, paired: bool) -> Sections:
-    """The sections of a recipe for a number of training examples, over a pretrained model.
+    """Return the settings for a number of training examples and a pretrained model.
 
     Args:
-        examples: training examples.
-        pretrained: what is known about the pretrained model.
-        frozen: whether its weights are not trained.
-        paired: whether the task is about pairs of texts.
+        examples: number of training examples.
+        pretrained: facts about the pretrained model.
+        frozen: whether the pretrained model is frozen.
+        paired: whether inputs are pairs of texts.
     """
     epochs = next((count for most, count in _PRETRAINED_EPOCHS if examples <= most), 1)
     steps = epochs * examples // _FINE_TUNING["batch_size"]
@@ -68,7 +68,7 @@ def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: b
 
 
 def fast_bfloat16() -> bool:
-    """Whether this machine multiplies matrices in bfloat16 faster than in float32."""
+    """Return whether this machine multiplies matrices in bfloat16 faster than in float32."""
     if torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported())
     found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
@@ -84,11 +84,11 @@ _TAGGER: Sections = {
     },
 }  # fmt: skip
 _TAGGER_SIZES = ((500, 60, 256), (2_000, 30, 512), (20_000, 12, 2048), (200_000, 6, 4096))
-"""(sentences at most, passes over them, words of a batch)"""
+"""(maximum number of sentences, epochs, words per batch)"""
 
 
 def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
-    """The sections of a recipe of a tagger for a number of training sentences."""
+    """Return the settings of a tagger for a number of training sentences."""
     epochs, words = next(((passes, words) for most, passes, words in _TAGGER_SIZES if sentences <= most), (3, 4096))
     sections = {section: dict(values) for section, values in _TAGGER.items()}
     sections["training"] |= {"epochs": epochs, "batch_tokens": words}
@@ -106,11 +106,11 @@ _TRANSLATOR: Sections = {
     },
 }  # fmt: skip
 _TRANSLATOR_SIZES = ((2_000, 40, 100, 512, 1_000), (100_000, 20, 1_000, 2048, 8_000), (1_000_000, 6, 4_000, 4096, 16_000))
-"""(pairs at most, passes over them, steps of warm-up, tokens of a batch, subwords)"""
+"""(maximum number of pairs, epochs, warm-up steps, tokens per batch, vocabulary size)"""
 
 
 def translator_settings(pairs: int) -> Sections:
-    """The sections of a recipe of a translator for a number of training pairs."""
+    """Return the settings of a translator for a number of training pairs."""
     larger = [3, 8_000, 8192, 32_000]
     epochs, warmup, tokens, count = next((rest for most, *rest in _TRANSLATOR_SIZES if pairs <= most), larger)
     sections = {section: dict(values) for section, values in _TRANSLATOR.items()}
@@ -140,5 +140,5 @@ _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
 
 
 def encoder_for(name: str) -> dict[str, Any]:
-    """The [encoder] section in a size for laptops."""
+    """Return the [encoder] section, sized for a laptop."""
     return {"name": name, **_LAPTOP.get(name, {})}

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 @dataclass(frozen=True)
 class World:
-    """The processes of a run, as this one sees them."""
+    """The process group of a run: size and rank."""
 
     rank: int
     size: int
@@ -29,7 +29,7 @@ class World:
 
 
 def world() -> World:
-    """The processes that torchrun has started, or this one alone; starts the process group when it is first called."""
+    """Return the processes started by torchrun, or a single one; initializes the process group on the first call."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
@@ -41,7 +41,7 @@ def world() -> World:
 
 
 def any_process(flag: bool) -> bool:
-    """Whether a flag is set in any process; all must call this together."""
+    """Return whether a flag is set in any process; must be called by all processes."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return flag
     found = torch.tensor(float(flag), device=world().device)
@@ -57,11 +57,11 @@ def end_process_group() -> None:
 
 
 def shard(model: nn.Module, device: torch.device, *, blocks: bool = True) -> nn.Module:
-    """A copy of a model with its weights sharded over all processes (FSDP2).
+    """Return a copy of a model with its weights sharded over all processes (FSDP2).
 
     Args:
         model: the model; it is not changed.
-        device: where the shards are stored.
+        device: device of the shards.
         blocks: whether blocks are sharded one by one. Each is then gathered whenever it is called, so all processes must call
             it equally often: not for models where that depends on the lengths of a process's own sentences.
     """
@@ -92,12 +92,12 @@ def scatter_weights(plain: nn.Module, model: nn.Module) -> None:
 
 
 def full_tensor(value: Any) -> Any:
-    """A distributed tensor as a full tensor; anything else unchanged."""
+    """Return a distributed tensor as a full tensor; anything else unchanged."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def local_shard(value: Tensor, like: Tensor) -> Tensor:
-    """A full tensor, sharded like another tensor."""
+    """Return a full tensor, sharded like another tensor."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
     there = value.to(like.device_mesh.device_type)
@@ -105,14 +105,14 @@ def local_shard(value: Tensor, like: Tensor) -> Tensor:
 
 
 def full_optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The state of an optimizer, with full tensors."""
+    """Return the state of an optimizer, with full tensors."""
     state = optimizer.state_dict()
     kept = {number: {name: full_tensor(value) for name, value in values.items()} for number, values in state["state"].items()}
     return {**state, "state": kept}
 
 
 def shard_loaded_state(optimizer: torch.optim.Optimizer) -> None:
-    """Make an optimizer over sharded weights shard the state that is loaded into it."""
+    """Register a hook that shards the state loaded into an optimizer over sharded weights."""
 
     def cut(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         values = [value for group in optimizer.param_groups for value in group["params"]]
@@ -128,7 +128,7 @@ def shard_loaded_state(optimizer: torch.optim.Optimizer) -> None:
 
 
 def local_rows(matrix: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The local shard of a matrix, and the local indices of those of some rows that it contains."""
+    """Return the local shard of a matrix, and the local indices of those of some rows that it contains."""
     if not isinstance(matrix, DTensor):
         return matrix, rows
     local = matrix.to_local()

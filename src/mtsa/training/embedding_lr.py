@@ -20,7 +20,7 @@ class ScaledRows:
     Args:
         matrix: the parameter.
         rows: indices of the rows.
-        rate: factor of the updates, from 0 to 1.
+        rate: factor of the updates, between 0 and 1.
     """
 
     def __init__(self, matrix: Tensor, rows: Tensor, rate: float) -> None:
@@ -28,7 +28,7 @@ class ScaledRows:
         self._before: Tensor | None = None
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Register the hooks of an optimizer."""
+        """Register hooks with an optimizer."""
         optimizer.register_step_pre_hook(self._store)
         optimizer.register_step_post_hook(self._scale)
 

@@ -11,12 +11,12 @@ from .recipe import Training
 
 
 def batches_of(part: EncodedData, training: Training, *, epoch: int = 0) -> Iterator[list[int]]:
-    """The batches of one epoch, as lists of example indices; they follow from (seed, epoch) alone."""
+    """Return the batches of one epoch, as lists of example indices; they depend on (seed, epoch) only."""
     return part.batches(training.batch_size, epoch=epoch, **_options(training))
 
 
 def count_batches(part: EncodedData, training: Training) -> int:
-    """How many batches an epoch has; every epoch has the same number."""
+    """Return the number of batches of an epoch, which is the same for every epoch."""
     return part.count(training.batch_size, **_options(training))
 
 

@@ -1,6 +1,6 @@
 """Pretraining of a small GPT on text, for transfer experiments; `transformers` loads the result.
 
-Letters: B batch, N tokens.
+Notation: B batch, N tokens.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes and schedule of the pretraining."""
+    """Model size and training schedule."""
 
     layers: int = 4
     width: int = 256
@@ -71,17 +71,17 @@ def pretrain(
     save_every: int = 200,
     shared: bool = False,
 ) -> float:
-    """Train a language model and write it; an interrupted call resumes from its last checkpoint. Returns the dev loss.
+    """Train and save a language model, resuming from the last checkpoint if interrupted. Returns the dev loss.
 
     Args:
-        texts: training texts; a twentieth of them is used for the dev loss.
-        out: folder of the model to write.
-        setting: sizes and schedule.
+        texts: training texts; 5 % of them are used for the dev loss.
+        out: output folder.
+        setting: model size and schedule.
         save_every: steps between checkpoints.
         shared: with several processes (torchrun), whether the weights are sharded (FSDP) instead of replicated.
 
     Raises:
-        InputError: too little text, or a folder with other content.
+        InputError: too little text, or the folder has other content.
     """
     silence_transformers()
     _init_processes(setting.batch)
@@ -107,8 +107,8 @@ def _pretrain(
     tokenizer = train_tokenizer(shuffled[dev_size:], setting.tokens)
     train, dev = (token_rows(tokenizer, part, setting.length) for part in (shuffled[dev_size:], shuffled[:dev_size]))
     if len(train) < setting.batch or not len(dev):
-        rows = f"{len(train)} rows of {setting.length} tokens to train on and {len(dev)} to test on"
-        raise InputError(f"{rows} are too little text for batches of {setting.batch}; give more text, or set --length lower")
+        rows = f"{len(train)} training and {len(dev)} dev sequences of {setting.length} tokens"
+        raise InputError(f"{rows} are too few for batches of {setting.batch}; add text, or use a smaller --length")
     if dist.is_initialized():
         dist.barrier()  # all processes have checked the folder before anything is written
     if first:
@@ -120,7 +120,7 @@ def _pretrain(
     weights = sum(value.numel() for value in model.parameters())
     if first:
         _log.info(
-            f"{len(texts):,} texts, {train.numel():,} tokens, vocabulary {tokenizer.get_vocab_size():,}; {weights:,} weights; "
+            f"{len(texts):,} texts, {train.numel():,} tokens, vocabulary {tokenizer.get_vocab_size():,}, {weights:,} weights; "
             f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
         )
     run = _PretrainingLoop(model, setting, train, out / _CHECKPOINTS, shared=shared)
@@ -147,7 +147,7 @@ def _init_processes(batch: int) -> None:
     set_threads()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > batch:
-        raise InputError(f"{processes} processes need batches of at least as many rows; set --batch")
+        raise InputError(f"{processes} processes require batches of at least as many sequences; set --batch")
     if processes > 1 and not dist.is_initialized():
         dist.init_process_group("gloo")
 
@@ -326,11 +326,11 @@ def _check_directory(out: Path, identity: dict[str, Any]) -> None:
     if (out / _RECORD).exists():
         if begun.exists():
             _remove_checkpoints(out)  # the process was killed before it removed them
-        raise InputError(f"{out} contains a finished model; name another folder with --out, or delete it")
+        raise InputError(f"{out} contains a finished model; choose another folder with --out, or delete it")
     if begun.exists():
         if read_state(begun) != identity:
             raise InputError(
-                f"{out} contains an unfinished model of other text or settings; name another folder, or delete it"
+                f"{out} contains an unfinished model with other text or settings; choose another folder, or delete it"
             )
     elif out.exists() and any(not entry.name.endswith(".partial") for entry in out.iterdir()):
-        raise InputError(f"{out} is not empty and contains no model; name another folder with --out")
+        raise InputError(f"{out} is not empty and contains no model; choose another folder with --out")

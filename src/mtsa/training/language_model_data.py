@@ -1,6 +1,6 @@
 """Text for a language model: tokenizer, and rows of equal length.
 
-Letters: N tokens.
+Notation: N tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def train_tokenizer(texts: Iterable[str], count: int) -> Tokenizer:
 
 
 def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> Tensor:
-    """All texts, concatenated with an end token after each, as rows [n, N]; the remainder is dropped."""
+    """Return all texts, concatenated with an end token after each, as rows [n, N]; the remainder is dropped."""
     end = tokenizer.token_to_id(END)
     ids = [number for encoding in tokenizer.encode_batch_fast(list(texts)) for number in (*encoding.ids, end)]
     rows = len(ids) // length

@@ -1,4 +1,4 @@
-"""From the arguments of `mtsa train` to a recipe, and to one run or several."""
+"""Build a recipe from the arguments of `mtsa train`, and run it once or several times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def build_recipe(recipe: str | None, **options: Any) -> Recipe:
-    """The recipe of the arguments of `mtsa train`; the options are those of `plan_run`."""
+    """Return the recipe for the arguments of `mtsa train`; options as in `plan_run`."""
     return plan_run(recipe, **options)[0]
 
 
@@ -48,9 +48,9 @@ def plan_run(
     source: str = "the command line",
     memory: Mapping[str, Any] | None = None,
 ) -> tuple[Recipe, Dataset | None]:
-    """The recipe of the arguments of `mtsa train`, and its examples if they had to be read.
+    """Return the recipe for the arguments of `mtsa train`, and its examples if they had to be read.
 
-    Without a recipe, the settings follow from the size of the training data (unless `sized` is false), which is read for that.
+    Without a recipe, the settings depend on the size of the training data (unless `sized` is false), which is read for this.
 
     Raises:
         InputError: invalid arguments or data.
@@ -61,7 +61,7 @@ def plan_run(
         table["vectors"]["file"] = vectors
     if pretrained is not None:
         if not pretrained:
-            raise InputError("--pretrained is empty; give minilm, a folder, or a name on the Hugging Face hub")
+            raise InputError("--pretrained is empty; specify minilm, a folder, or a name on the Hugging Face hub")
         table["pretrained"] = {"model": pretrained}
     chosen = {"seed": seed, "class_weights": class_weights, "metric": metric}
     table["training"] |= {key: value for key, value in chosen.items() if value is not None}
@@ -101,24 +101,24 @@ def launch(
     tensorboard: bool = False,
     dataset: Dataset | None = None,
 ) -> Outcome | dict[str, Any]:
-    """Run a recipe once, with several seeds, or over folds; logs the results.
+    """Run a recipe once, with several seeds, or over folds, and log the results.
 
     Args:
         recipe: the settings.
-        out: the run directory, or the directory of several.
-        folds: of a cross-validation; 0: none.
-        repeats: runs with different seeds.
+        out: the run directory, or the parent directory of several runs.
+        folds: number of cross-validation folds; 0: no cross-validation.
+        repeats: number of runs with different seeds.
         tensorboard: whether to write files for TensorBoard.
-        dataset: the examples, if they have already been read.
+        dataset: the examples, if already read.
 
     Raises:
-        InputError: invalid data, or a folder with other content.
+        InputError: invalid data, or the folder has other content.
     """
     set_threads()
     if folds == 1:
-        raise InputError("--folds 1 leaves nothing to train on; use at least 2")
+        raise InputError("--folds 1 leaves no training data; use at least 2")
     if (folds or repeats > 1) and tensorboard:
-        raise InputError("--tensorboard applies to single runs; remove it, or --folds and --repeats")
+        raise InputError("--tensorboard supports single runs only; remove it, or --folds and --repeats")
     if folds or repeats > 1:
         several = cross_validate if folds else repeat
         summary = several(recipe, out, folds or repeats, dataset)

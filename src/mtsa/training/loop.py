@@ -1,8 +1,8 @@
 """The training loop: batches, optimizer steps, evaluation, checkpoints and early stopping, in one process or several.
 
-Every process sees the same global batches, which follow from (seed, epoch) alone, and trains on its share of each. The loss
+Every process has the same global batches, which depend on (seed, epoch) only, and trains on its part of each. The loss
 of a step is the mean over the global batch, so that the result does not depend on the number of processes; only the auxiliary
-losses (of a pretrained language model and of the predicate finder) are means over each process's own tokens. A run that was
+losses (of a pretrained language model and of the predicate finder) are means over the tokens of each process. A run that was
 stopped resumes from its last checkpoint with the same weights, optimizer state and random numbers.
 """
 
@@ -45,18 +45,18 @@ _FROZEN = frozenset({"words.frozen"})  # never changes in training, so checkpoin
 
 
 def steps_per_epoch(part: EncodedData, training: Training) -> int:
-    """Optimizer steps of an epoch."""
+    """Return optimizer steps of an epoch."""
     return math.ceil(count_batches(part, training) / training.gradient_accumulation_steps)
 
 
 def steps_of(training: Training, epoch: int) -> tuple[int, int]:
-    """(steps in total, steps between evaluations), given the steps of an epoch."""
+    """Return (total steps, steps between evaluations), given the steps of an epoch."""
     return training.max_steps or training.epochs * epoch, training.eval_steps or epoch
 
 
 @dataclass
 class LoopState:
-    """Where a run is: what a checkpoint contains besides weights, optimizer state and random numbers."""
+    """The state of a run in a checkpoint, besides weights, optimizer state and random number generators."""
 
     step: int = 0
     best_step: int = 0
@@ -70,25 +70,25 @@ class LoopState:
         return max((entry["score"] for entry in self.curve if not math.isnan(entry["score"])), default=-math.inf)
 
     def stale(self, patience: int) -> bool:
-        """Whether the last `patience` evaluations brought no better score."""
+        """Return whether the score has not improved in the last `patience` evaluations."""
         scores = [-math.inf if math.isnan(entry["score"]) else entry["score"] for entry in self.curve]  # NaN is worst
         return bool(patience and scores) and len(scores) - 1 - scores.index(max(scores)) >= patience
 
 
 class TrainingLoop:
-    """Trains one model by one recipe.
+    """Trains one model with one recipe.
 
     Args:
-        model: the model to train; it holds the current weights after `load_best` and `load_last`.
+        model: the model to train; `load_best` and `load_last` load weights into it.
         recipe: the settings.
         task: computes the loss.
         train: training examples.
         dev: dev examples; their score selects the best step.
-        known: indices of the words that have a pretrained vector, for `vectors.lr_multiplier`.
-        folder: where checkpoints are written.
-        class_weights: weight of the loss of each class, if they differ.
-        tensorboard: where TensorBoard files are written, if wanted.
-        stop_step: step to end at, if that is before the end of the learning-rate schedule.
+        known: indices of words with a pretrained vector, for `vectors.lr_multiplier`.
+        folder: checkpoint directory.
+        class_weights: weight of the loss of each class, if any.
+        tensorboard: TensorBoard directory, if any.
+        stop_step: last step, if before the end of the learning-rate schedule.
     """
 
     def __init__(
@@ -137,15 +137,15 @@ class TrainingLoop:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether training is complete."""
         return self.state.step >= self.stop_step or self.state.stale(self.recipe.training.patience)
 
     def run(self, on_step: Callable[[int, str], None]) -> None:
-        """Train to the end; `on_step` gets the number of steps done and the last dev metric.
+        """Train to the end; `on_step` is called with the number of completed steps and the last dev metric.
 
         Raises:
             InputError: the loss is not finite, or a checkpoint cannot be written.
-            KeyboardInterrupt: SIGINT or SIGTERM arrived; the last step was saved.
+            KeyboardInterrupt: after SIGINT or SIGTERM; the last step is saved.
         """
         note = ""
         with stop_requests() as stop, self._writer() as write:
@@ -229,7 +229,7 @@ class TrainingLoop:
     # Evaluation
 
     def evaluate(self) -> dict[str, float]:
-        """Score the dev part and add the metrics to the curve. Every process scores all of it, so that all decide alike."""
+        """Evaluate on the dev part and add the metrics to the curve. Every process evaluates all of it, with equal results."""
         with self._whole_model():
             self.model.eval()
             metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).curve(self.metric)
@@ -252,10 +252,10 @@ class TrainingLoop:
     # Checkpoints
 
     def save(self) -> None:
-        """Write a checkpoint of this step, and delete all others but the best.
+        """Write a checkpoint of this step, and delete all others except the best.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the checkpoint cannot be written.
         """
         step, first = self.state.step, self.world.rank == 0
         partial = checkpoints.temporary_path(self.folder, step)
@@ -285,7 +285,7 @@ class TrainingLoop:
             best: whether `load_best` will be called.
 
         Raises:
-            InputError: the checkpoint, or that of the best step, is damaged, or was written by another version or by another
+            InputError: the checkpoint or that of the best step is damaged, or was written by another version or a different
                 number of processes.
         """
         checkpoints.verify(folder)
@@ -296,18 +296,18 @@ class TrainingLoop:
                 checkpoints.verify(chosen)
             except InputError:
                 raise InputError(
-                    f"{chosen}, the checkpoint of the best step, is damaged; delete {self.folder.parent} and train again"
+                    f"{chosen} (checkpoint of the best step) is damaged; delete {self.folder.parent} and train again"
                 ) from None
         if self.state.processes != self.world.size:
             raise InputError(
-                f"{folder} was written by {self.state.processes} processes; resume with as many, not with {self.world.size}"
+                f"{folder} was written by {self.state.processes} processes; resume with the same number, not {self.world.size}"
             )
         self._load_weights(folder)
         self.optimizer.load_state_dict(load_optimizer(folder / OPTIMIZER))
         load_rng(folder / f"rng-{self.world.rank}.safetensors", self.world.device)
 
     def load_best(self) -> int:
-        """Load the weights of the best step into the model; the step."""
+        """Load the weights of the best step into the model and return the step."""
         self._barrier()
         self._load_weights(checkpoints.checkpoint_path(self.folder, self._best_step()))
         return self._best_step()

@@ -1,4 +1,4 @@
-"""The model card of a run: a README.md with the metadata that model hubs read."""
+"""The model card of a run: a README.md with metadata for model hubs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CARD = "README.md"
 
 
 def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str, PartScore], record: dict[str, Any]) -> str:
-    """The card of a model.
+    """Return the model card.
 
     Args:
-        recipe: the settings of the training.
+        recipe: the training settings.
         name: name of the run directory.
         labels: classes or tags.
         scores: metrics of each part of the data, "dev" and test parts.
@@ -52,38 +52,43 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
     lines = [
         f"# {title}",
         "",
-        f"A model for {recipe.task}, trained by `mtsa` {versions['mtsa']} with the encoder `{recipe.encoder['name']}`.",
-        *([f"It predicts one of: {_label_list(labels)}."] if labels else []),
+        f"A {recipe.task} model, trained with `mtsa` {versions['mtsa']} and the encoder `{recipe.encoder['name']}`.",
+        *([f"Labels: {_label_list(labels)}."] if labels else []),
         "",
-        "## Use",
+        "## Usage",
         "",
         "```python",
         "import mtsa",
         "",
-        f"model = mtsa.load({title!r})  # the folder",
+        f"model = mtsa.load({title!r})  # path to this folder",
         f"answer = model.predict([{task.example_call()}])[0]",
         "```",
         "",
-        "`transformers` loads the folder after `import mtsa.hub`.",
+        "After `import mtsa.hub`, the folder can also be loaded with `transformers`.",
         "",
         "## Training",
         "",
-        f"Examples: {trained}. Parameters: {record['parameters']['all']:,}, {record['parameters']['words']:,} of words.",
+        f"Examples: {trained}. Parameters: {record['parameters']['all']:,}, {record['parameters']['words']:,} in embeddings.",
         f"Seed {record['seed']}, {record['steps']:,} steps, {record['seconds']:.0f} s.",
-        "Every setting is in `recipe.toml`; data, versions and machine are in `record.json`.",
+        "All settings are in `recipe.toml`; data checksums, versions and machine information are in `record.json`.",
         "",
         "## Metrics",
         "",
         *(f"- {_one_line(part)}: {score.metrics.line()}" for part, score in scores.items()),
         "",
-        "The dev metrics selected the model" + ("; the test metrics did not." if len(scores) > 1 else "."),
-        *(["The dev metrics are from before the refit, which also trains on the dev data."] if recipe.training.refit else []),
+        "The model was selected by the dev metrics"
+        + ("; the test data was not used for model selection." if len(scores) > 1 else "."),
+        *(
+            ["The dev metrics were measured before the refit, which also trains on the dev data."]
+            if recipe.training.refit
+            else []
+        ),
         *_calibration_lines(record.get("calibration", {})),
         "",
-        "## Limits",
+        "## Limitations",
         "",
         f"Texts are truncated to {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
-        + "It was evaluated only on text like the training data.",
+        + "The model was evaluated only on data similar to the training data.",
     ]
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
 
@@ -95,9 +100,9 @@ def _calibration_lines(temperatures: Mapping[str, float]) -> list[str]:
     shown = ", ".join(f"`{name}` {value:.3g}" for name, value in temperatures.items())
     return [
         "",
-        f"Probabilities are calibrated: logits are divided by a temperature ({shown}) that was fitted to the dev data.",
-        "Log loss and expected calibration error (ECE, 15 bins), where given, are measured with it; those of the dev data are",
-        "too optimistic, because the temperature was fitted to the same examples.",
+        f"Probabilities are calibrated: logits are divided by a temperature ({shown}) that was fitted on the dev data.",
+        "Log loss and expected calibration error (ECE, 15 bins) are measured with this temperature; on the dev data they are",
+        "optimistic, because the temperature was fitted on the same examples.",
     ]
 
 

@@ -39,13 +39,13 @@ class Inputs(ABC):
 
 
 def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> Inputs:
-    """The inputs of a recipe, for these training texts.
+    """Return the inputs of a recipe, for these training texts.
 
     Args:
         recipe: the settings.
-        texts: of the training data.
+        texts: the training texts.
         spaced: whether texts are words separated by spaces.
-        paired: whether the tokenizer also encodes two texts as one.
+        paired: whether the tokenizer also encodes two texts as one sequence.
 
     Raises:
         InputError: an invalid vector file or pretrained model.
@@ -58,7 +58,7 @@ def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: b
 
 
 class WordInputs(Inputs):
-    """The words of the training texts, with the vectors of a file if there is one."""
+    """The words of the training texts, with word vectors from a file if there is one."""
 
     def __init__(self, recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: bool) -> None:
         least = recipe.tokens.min_freq or (1 if recipe.vectors.file else 2)
@@ -98,6 +98,6 @@ def _coverage(words: list[str], loaded: embeddings.Vectors) -> str:
     missing = [word for word in words if word not in loaded.wanted][:5]
     shown = f" (most frequent missing words: {', '.join(missing)})" if missing else ""
     return (
-        f"vectors: {share:.1%} of {len(words):,} training words are in the file{shown}; "
-        f"{len(loaded.others):,} further vectors are kept for new text"
+        f"vectors: {share:.1%} of {len(words):,} training words have a vector{shown}; "
+        f"{len(loaded.others):,} additional vectors are kept for new text"
     )

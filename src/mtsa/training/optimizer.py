@@ -16,12 +16,12 @@ from .recipe import Pretrained, Recipe, Training
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None) -> torch.optim.Optimizer:
-    """The optimizer of a recipe, with weight decay on matrices, but not on biases, norms and word vectors.
+    """Return the optimizer of a recipe, with weight decay on matrices, but not on biases, norms and word vectors.
 
     Args:
         model: the model.
         recipe: the settings.
-        known: ids of the words that have a vector in the file, for `vectors.lr_multiplier`.
+        known: ids of words with a pretrained vector, for `vectors.lr_multiplier`.
     """
     optimizer = _base_optimizer(model, recipe)
     words = getattr(model, "words", None)
@@ -31,7 +31,7 @@ def make_optimizer(model: nn.Module, recipe: Recipe, known: Tensor | None = None
 
 
 def lr_factor(training: Training, step: int, max_steps: int) -> float:
-    """The learning rate of a step (the first is 0), relative to `training.learning_rate`."""
+    """Return the learning rate of a step (the first is 0), relative to `training.learning_rate`."""
     warmup = training.warmup_steps
     if training.schedule == "constant":
         return 0.5 ** sum(milestone <= step for milestone in training.lr_milestones)

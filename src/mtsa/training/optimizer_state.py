@@ -1,4 +1,4 @@
-"""Optimizer state and random numbers as safetensors files, so that nothing has to be unpickled to resume."""
+"""Optimizer state and random number generators as safetensors files, so that resuming does not need pickle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def save_optimizer(state: dict[str, Any], path: Path) -> None:
 
 
 def load_optimizer(path: Path) -> dict[str, Any]:
-    """Read a `state_dict` that `save_optimizer` has written."""
+    """Load a `state_dict` written by `save_optimizer`."""
     with safe_open(path, "pt") as file:
         groups = json.loads(file.metadata()["param_groups"])
     state: dict[int, dict[str, Any]] = {}
@@ -43,7 +43,7 @@ def save_rng(path: Path, device: torch.device) -> None:
 
 
 def load_rng(path: Path, device: torch.device) -> None:
-    """Restore the state that `save_rng` has written."""
+    """Restore the state written by `save_rng`."""
     states = load_file(path)
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Preparation of a run: encoded data and the initial model."""
+"""Preparation of a run: encoded data and initial model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Prepared:
     repeated: list[bool] = field(default_factory=list)  # which rows of the test part also occur in the training or dev data
 
     def model(self) -> PreTrainedModel:
-        """A model with initial weights: random from the seed of the recipe, then what its inputs load."""
+        """Return a model with initial weights: random with the seed of the recipe, then pretrained weights of its inputs."""
         torch.manual_seed(self.recipe.training.seed)
         model = get_task(self.recipe.task).build_model(self.config)
         self.inputs.fill(model)
@@ -46,7 +46,7 @@ class Prepared:
         return model
 
     def compute_vectors(self, model: PreTrainedModel) -> None:
-        """With a frozen pretrained model: compute its output for all examples, once."""
+        """Precompute the output of a frozen pretrained model for all examples."""
         with progress("pretrained model", sum(map(len, self.parts.values()))):
             self.parts = {name: part.with_vectors(model) for name, part in self.parts.items()}
 
@@ -55,7 +55,7 @@ def prepare(recipe: Recipe, split: Split) -> Prepared:
     """Encode all parts of the data.
 
     Raises:
-        InputError: labels that do not fit, or a vector file or pretrained model that cannot be used.
+        InputError: invalid labels, vector file or pretrained model.
     """
     task, remarks = get_task(recipe.task), list(split.remarks)
     labels = task.labels(recipe, split)

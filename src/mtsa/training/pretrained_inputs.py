@@ -27,7 +27,7 @@ _UNLIMITED = 2**31
 
 @dataclass(frozen=True)
 class PretrainedFacts:
-    """What the settings of a run depend on."""
+    """Facts about a pretrained model that determine default settings."""
 
     max_length: int  # tokens that the model can read
     joins_pairs: bool  # whether its tokenizer puts a special token between two texts
@@ -43,10 +43,10 @@ class _Files:
 
 
 def pretrained_facts(name: str) -> PretrainedFacts:
-    """Facts about a pretrained model.
+    """Return facts about a pretrained model.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: the model cannot be loaded.
     """
     from mtsa.models.pretrained import max_input_length
 
@@ -68,7 +68,7 @@ class PretrainedInputs(Inputs):
         if wanted.lm_weight and not is_language_model(config):
             raise InputError(
                 f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
-                f"the only ones whose language-model loss is supported; set it to 0"
+                f"the only models with a supported language-model loss; set it to 0"
             )
         self._check_length(recipe, config)
         joint = paired and recipe.model.pair_encoding == "joint"
@@ -87,7 +87,7 @@ class PretrainedInputs(Inputs):
         dropped = ("_name_or_path", "dtype", "torch_dtype")  # all weights are float32 here
         kept = {key: value for key, value in config.to_dict().items() if key not in dropped}
         if not isinstance(getattr(config, "hidden_size", None), int):
-            raise InputError(f"pretrained.model {self._name}: its configuration has no hidden_size")
+            raise InputError(f"pretrained.model {self._name}: the configuration has no hidden_size")
         self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.lm_weight}
         self.known = torch.zeros(0, dtype=torch.long)
 
@@ -107,7 +107,7 @@ class PretrainedInputs(Inputs):
             missing = [name for name in info["missing_keys"] if name in below.state_dict()]
             if missing or info["mismatched_keys"]:
                 raise ValueError(
-                    f"its weights do not match its configuration (missing: {', '.join(sorted(missing)[:3]) or 'none'})"
+                    f"the weights do not match the configuration (missing: {', '.join(sorted(missing)[:3]) or 'none'})"
                 )
             below.load_state_dict({name: value for name, value in start.state_dict().items() if name in below.state_dict()})
             ids = torch.zeros(1, 2, dtype=torch.long)
@@ -117,7 +117,7 @@ class PretrainedInputs(Inputs):
         below.train()
         if width != model.config.width:
             raise InputError(
-                f"pretrained.model {self._name}: its vectors are {width} wide, its hidden_size is {model.config.width}"
+                f"pretrained.model {self._name}: the output has dimension {width}, but hidden_size is {model.config.width}"
             )
 
     def _check_length(self, recipe: Recipe, config: Any) -> None:
@@ -126,7 +126,7 @@ class PretrainedInputs(Inputs):
         most = max_input_length(config)
         if most is not None and not 0 < recipe.tokens.max_length <= most:
             raise InputError(
-                f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} reads at most {most} tokens; "
+                f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} supports at most {most} tokens; "
                 f"add --set tokens.max_length={most}"
             )
 
@@ -143,11 +143,11 @@ def _load_files(name: str) -> _Files:
     silence_transformers()
     source = locate_pretrained(name)
     if Path(source).is_file():
-        raise InputError(f"pretrained.model {name} is a file; give the folder of a model")
+        raise InputError(f"pretrained.model {name} is a file; specify the folder of a model")
     if not Path(source).is_dir():
         check_hub_model(name)
     elif not (Path(source) / "config.json").is_file():
-        raise InputError(f"pretrained.model {name} is not a model of transformers: the folder has no config.json")
+        raise InputError(f"pretrained.model {name} is not a transformers model: the folder contains no config.json")
     try:
         config = AutoConfig.from_pretrained(source)
         loaded = AutoTokenizer.from_pretrained(source)
@@ -155,13 +155,13 @@ def _load_files(name: str) -> _Files:
         raise _load_error(name, error) from None
     backend = getattr(loaded, "backend_tokenizer", None)
     if backend is None:
-        raise InputError(f"pretrained.model {name}: it has no fast tokenizer (tokenizer.json)")
+        raise InputError(f"pretrained.model {name}: no fast tokenizer (tokenizer.json) found")
     if config.is_encoder_decoder:
-        raise InputError(f"pretrained.model {name} is an encoder-decoder model; name an encoder or a decoder")
+        raise InputError(f"pretrained.model {name} is an encoder-decoder model; use an encoder or a decoder")
     named = {key: str(sign) for key, sign in loaded.special_tokens_map.items() if isinstance(sign, str)}
     return _Files(config, backend.to_str(), named)
 
 
 def _load_error(name: str, error: Exception) -> InputError:
     first = str(error).strip().split("\n", 1)[0]
-    return InputError(f"pretrained.model {name} cannot be loaded from its safetensors and tokenizer.json: {first}")
+    return InputError(f"pretrained.model {name} cannot be loaded (safetensors and tokenizer.json are required): {first}")

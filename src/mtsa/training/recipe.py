@@ -24,12 +24,12 @@ AUTHORS_SWAP: dict[str, Any] = {
     "masks": "full", "pairwise": "identity", "source": "value", "source_scale": "logsigmoid", "source_bias": 0.0,
     "start": "glorot",
 }  # fmt: skip
-"""Tensorized attention as in the authors' translator: exp of the pair scores, sigmoid of the source2token scores."""
+"""Tensorized attention as in the authors' translator: exp of the token2token scores, sigmoid of the source2token scores."""
 
 
 @dataclass(frozen=True)
 class Data(Layout):
-    """The data files, and their format: the keys of `Layout` (`phrases` applies to training only), and these."""
+    """Data files and their format: the keys of `Layout` (`phrases` applies to training only), and the following."""
 
     train: str = ""  # a file, or "corpus:questions" for the embedded corpus
     dev: str = ""  # empty: a part of the training data
@@ -44,32 +44,32 @@ class Data(Layout):
     oversampling: int = 0  # repetitions of non-neutral phrases and of sentences in an epoch (treebanks); 0: none
 
     def file(self, part: str) -> str:
-        """The file of a part: train, dev, test, or a further test as "test:NAME"."""
+        """Return the file of a part: train, dev, test, or an additional test part "test:NAME"."""
         return self.further.get(part) or str(getattr(self, part))
 
     @property
     def further(self) -> dict[str, str]:
-        """The further test files by the names of their parts: the file name, with the folder name if two are equal."""
+        """The additional test files by part name: the file name, with the folder name if two are equal."""
         plain = [base_name(name) for name in (self.test, *self.tests)]
         names = [name if plain.count(name) == 1 else f"{Path(file).parent.name}-{name}"
                  for name, file in zip(plain[1:], self.tests, strict=True)]  # fmt: skip
         return {f"test:{name}": file for name, file in zip(names, self.tests, strict=True)}
 
     def target(self, part: str) -> str:
-        """The file with the translations of a part."""
+        """Return the file with the translations of a part."""
         targets = dict(zip(self.further, self.tests_target, strict=False))
         return targets.get(part) or str(getattr(self, f"{part}_target"))
 
 
 def base_name(file: str) -> str:
-    """The name of a file without its folder and endings, which is the name of a test part."""
+    """Return the name of a file without folder and extensions, used as the name of a test part."""
     name = Path(file).name.removesuffix(".gz")
     return name.removesuffix(Path(name).suffix)
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Words."""
+    """Tokenization."""
 
     max_length: int = 512  # tokens of a text; longer texts are truncated; 0: no limit
     min_freq: int = 0  # occurrences in training for a word to get a vector; 0: 1 with a vector file, 2 without
@@ -116,7 +116,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Translator:
-    """A Transformer that translates; its dropout is that of [model]."""
+    """The Transformer for translation; its dropout is that of [model]."""
 
     layers: int = 2  # of the encoder, and of the decoder
     d_model: int = 256
@@ -159,7 +159,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run."""
+    """All settings of a run."""
 
     task: str = "classification"
     data: Data = field(default_factory=Data)
@@ -173,7 +173,7 @@ class Recipe:
 
     @property
     def layout(self) -> Layout:
-        """How the files are read."""
+        """The format of the data files."""
         return Layout(**{key.name: getattr(self.data, key.name) for key in dataclasses.fields(Layout)})
 
     @property

@@ -23,14 +23,14 @@ from .recipe import (
     Vectors,
 )
 
-_OWN = "(an encoder of your own is loaded with --plugin MODULE)"
+_OWN = "(load custom encoders with --plugin MODULE)"
 
 
 def check_names(recipe: Recipe, source: str) -> None:
     """Check the names in a recipe.
 
     Raises:
-        InputError: an unknown task, encoder, option or other name; the message suggests the nearest one.
+        InputError: unknown task, encoder, option or other name; the message suggests the closest one.
     """
     choices = (
         ("model.pooling", recipe.model.pooling, POOLINGS),
@@ -56,7 +56,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     """Check the values of a recipe.
 
     Raises:
-        InputError: a value out of range, or a setting without effect.
+        InputError: a value is out of range, or a setting has no effect.
     """
     training, model = recipe.training, recipe.model
     ranges = (
@@ -93,16 +93,16 @@ def check_recipe(recipe: Recipe, source: str) -> None:
             raise InputError(f"{source}: {place} is {number}; it must be {needed}")
     if training.schedule == "constant" and training.warmup_steps:
         raise InputError(
-            f"{source}: training.warmup_steps is {training.warmup_steps}, but the constant schedule has no warm-up"
+            f"{source}: training.warmup_steps is {training.warmup_steps}, but the constant schedule has no warm-up; remove it"
         )
     if training.schedule != "constant" and training.lr_milestones:
         raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only")
     if recipe.data.oversampling and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
-        raise InputError(f"{source}: data.oversampling applies to phrases of five-class trees with a dev file only; remove it")
+        raise InputError(f"{source}: data.oversampling requires data.phrases, five classes and a dev file; remove it")
     if training.optimizer == "adadelta" and training.beta2 != Training().beta2:
         raise InputError(f"{source}: training.beta2 applies to adam and adamw only; remove it")
     if training.refit and recipe.data.oversampling:
-        raise InputError(f"{source}: training.refit does not support data.oversampling; add --set training.refit=false")
+        raise InputError(f"{source}: training.refit does not support data.oversampling; use --set training.refit=false")
     if recipe.vectors.lr_multiplier != 1.0 and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but vectors.file is not set")
     if recipe.vectors.member and not recipe.vectors.file:
@@ -110,7 +110,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     _check_pretrained(recipe, source)
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
-        raise InputError(f"{source}: data.tests must be further test files with different names, in addition to data.test")
+        raise InputError(f"{source}: data.tests must contain additional test files with different names, besides data.test")
     task = get_task(recipe.task)
     if not task.weighs_classes:
         unread_keys(recipe, source, task.name, "training", ["class_weights"])
@@ -130,29 +130,29 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: [pretrained] has settings, but pretrained.model is not set")
     if wanted.frozen and (wanted.lr_multiplier != 1.0 or wanted.layer_decay != 1.0 or wanted.lm_weight):
         raise InputError(
-            f"{source}: pretrained.frozen leaves nothing for lr_multiplier, layer_decay and lm_weight to do; remove them"
+            f"{source}: lr_multiplier, layer_decay and lm_weight have no effect with pretrained.frozen; remove them"
         )
     if recipe.model.pair_encoding == "joint" and not wanted.model:
-        raise InputError(f'{source}: model.pair_encoding = "joint" needs a pretrained model; name one with --pretrained')
+        raise InputError(f'{source}: model.pair_encoding = "joint" requires a pretrained model; specify one with --pretrained')
     if recipe.model.highway and (not recipe.model.hidden or recipe.model.pair_encoding == "joint"):
-        raise InputError(f"{source}: model.highway needs model.hidden and separate encoding of pairs; remove it")
+        raise InputError(f"{source}: model.highway requires model.hidden and separate encoding of pairs; remove it")
     if wanted.model and recipe.vectors.file:
-        raise InputError(f"{source}: pretrained.model replaces vectors.file; remove one of them")
+        raise InputError(f"{source}: pretrained.model and vectors.file cannot be used together; remove one of them")
     if wanted.model and recipe.vectors != Vectors():
         raise InputError(f"{source}: [vectors] is not used with a pretrained model; remove it")
     if wanted.model and recipe.tokens.min_freq:
-        raise InputError(f"{source}: tokens.min_freq is not used with a pretrained model, which has its own tokens; remove it")
+        raise InputError(f"{source}: tokens.min_freq is not used with a pretrained model, which has a vocabulary; remove it")
 
 
 def check_encoder(recipe: Recipe, source: str) -> None:
     """Check the name and the options of the encoder.
 
     Raises:
-        InputError: an unknown name or option, or a value of the wrong type.
+        InputError: unknown name or option, or a value of the wrong type.
     """
     name = recipe.encoder.get("name")
     if not isinstance(name, str):
-        raise InputError(f'{source}: [encoder] needs a name, such as name = "mtsa"')
+        raise InputError(f'{source}: [encoder] requires a name, such as name = "mtsa"')
     try:
         options = find_encoder(name).options
     except ValueError as error:

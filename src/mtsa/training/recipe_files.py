@@ -34,14 +34,14 @@ RENAMED: dict[str, dict[str, str]] = {
         "evaluate_every": "eval_steps", "spread": "distributed", "steps": "max_steps", "halve_at": "lr_milestones",
     },
 }  # fmt: skip
-"""Keys of version 0.2 by section, with their present names."""
+"""Keys of version 0.2 by section, with their new names."""
 
 _LARGEST = 1_000_000  # bytes of a recipe file
 _LARGEST_NUMBER = 2**53  # larger integers are not exact as floating-point numbers
 
 
 def named_recipes() -> dict[str, str]:
-    """The recipes of the package: name and first comment line."""
+    """Return the built-in recipes: name and first comment line."""
     found = {}
     for entry in sorted(resources.files("mtsa.recipes").iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".toml"):
@@ -53,7 +53,7 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     """Load a recipe by name or from a TOML file; `section.key=value` settings override it.
 
     Raises:
-        InputError: no such recipe or file, invalid TOML, an unknown key, a wrong type or an invalid value.
+        InputError: no such recipe or file, invalid TOML, unknown key, wrong type or invalid value.
     """
     if name in named_recipes():
         text, source = resources.files("mtsa.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8"), name
@@ -62,7 +62,7 @@ def load_recipe(name: str, settings: list[str] | None = None) -> Recipe:
     elif Path(name).is_file():
         text, source = _text(Path(name)), name
     else:
-        raise InputError(f'recipe "{name}" is neither a file nor a known name; {nearest(name, named_recipes())}')
+        raise InputError(f'recipe "{name}" is neither a file nor a built-in recipe; {nearest(name, named_recipes())}')
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # invalid TOML, or a number with thousands of digits
@@ -80,10 +80,10 @@ def _text(path: Path) -> str:
 
 
 def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the recipe", *, whole: bool = True) -> Recipe:
-    """A recipe from nested values; with `whole=False`, only names and types are checked.
+    """Return a recipe from nested values; with `whole=False`, only keys and types are checked.
 
     Raises:
-        InputError: as `load_recipe`.
+        InputError: see `load_recipe`.
     """
     merged = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     given: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, with all keys."""
+    """Return the recipe as TOML, with all keys."""
     lines = [f"task = {toml_value(recipe.task)}"]
     for section in dataclasses.fields(Recipe)[1:]:
         value = getattr(recipe, section.name)
@@ -115,7 +115,7 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def same_recipe(path: Path, recipe: Recipe) -> bool:
-    """Whether a file contains this recipe; missing keys have their defaults."""
+    """Return whether a file contains this recipe; missing keys have their defaults."""
     try:
         return to_toml(load_recipe(str(path))) == to_toml(recipe)
     except InputError:  # written by a later version, with unknown keys
@@ -123,7 +123,7 @@ def same_recipe(path: Path, recipe: Recipe) -> bool:
 
 
 def toml_value(value: Any) -> str:
-    """A value in TOML syntax."""
+    """Return a value in TOML syntax."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
@@ -134,7 +134,7 @@ def _apply_setting(table: dict[str, Any], setting: str) -> None:
     key, equals, text = setting.partition("=")
     section, dot, name = key.strip().partition(".")
     if not equals or not (dot or section == "task"):
-        raise InputError(f"--set {setting}: write section.key=value, such as --set training.batch_size=32")
+        raise InputError(f"--set {setting}: expected section.key=value, such as --set training.batch_size=32")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ def rename_keys(table: dict[str, Any], source: str) -> None:
     """Rename keys of version 0.2, in place, with one deprecation warning.
 
     Raises:
-        InputError: a key under both names.
+        InputError: a key is given under both names.
     """
     if renamed := _rename(table, source):
         _warn(renamed, source)
@@ -180,7 +180,9 @@ def _rename(table: dict[str, Any], source: str) -> list[str]:
         for old, new in names.items():
             if old in values:
                 if new in values:
-                    raise InputError(f"{source}: {section}.{old} is the old name of {section}.{new}; remove one of them")
+                    raise InputError(
+                        f"{source}: {section}.{old} is the deprecated name of {section}.{new}; remove one of them"
+                    )
                 values[new] = values.pop(old)
                 renamed.append(f"{section}.{old} is now {section}.{new}")
     return renamed
@@ -188,7 +190,7 @@ def _rename(table: dict[str, Any], source: str) -> list[str]:
 
 def _warn(renamed: list[str], source: str) -> None:
     more = f" and {counted(len(renamed) - 3, 'more key')} of version 0.2" if len(renamed) > 3 else ""
-    message = f"{source}: {', '.join(renamed[:3])}{more}; the old names work until version 0.4"
+    message = f"{source}: {', '.join(renamed[:3])}{more}; the old names will be removed in version 0.4"
     warn_deprecated(message)
 
 
@@ -200,7 +202,7 @@ def _dataclass_from(kind: type, table: dict[str, Any], source: str, section: str
         place = f"{section}.{key}" if section else key
         if key not in hints:
             what = "key" if section else "section or key"
-            raise InputError(f'{source}: {what} "{place}" is unknown; {nearest(key, hints)}')
+            raise InputError(f'{source}: unknown {what} "{place}"; {nearest(key, hints)}')
         wanted = hints[key]
         if dataclasses.is_dataclass(wanted):
             if not isinstance(value, dict):
@@ -224,7 +226,7 @@ def _checked_value(wanted: Any, value: Any, source: str, place: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{source}: {place} is {value}; it must be a finite number")
     if wrong:
-        names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+        names = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
         raise InputError(
             f"{source}: {place} is {value!r}; it must be {names.get(kind, 'a list' if kind is tuple else 'a section')}"
         )

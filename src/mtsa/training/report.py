@@ -1,4 +1,4 @@
-"""The results of runs as text."""
+"""Results of runs as text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from .run import Outcome
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """The results of a run."""
+    """Return the results of a run."""
     lines = [
-        f"best dev at step {outcome.best_step:,} of {outcome.steps:,} ({outcome.seconds:.0f} s): {outcome.dev.metrics.line()}",
+        f"best step {outcome.best_step:,} of {outcome.steps:,} ({outcome.seconds:.0f} s), dev: {outcome.dev.metrics.line()}",
     ]
     if outcome.test is not None:
         lines.append(f"test: {outcome.test.metrics.line()}")
     if outcome.test is not None and outcome.unseen is not None:
         known = outcome.test.metrics.count - outcome.unseen.metrics.count
         lines.append(
-            f"without {known:,} test examples that also occur in the training or dev data: {outcome.unseen.metrics.line()}"
+            f"test without {known:,} examples that also occur in the training or dev data: {outcome.unseen.metrics.line()}"
         )
     lines += [f"{name.removeprefix('test:')}: {score.metrics.line()}" for name, score in outcome.further.items()]
     lines.append(f"run: {outcome.folder}; next: {outcome.task.example_commands(outcome.folder)}")
@@ -25,7 +25,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """Mean and standard deviation of several runs."""
+    """Return mean and standard deviation of several runs."""
     return [
         f"{key.replace('_', ' ')}: {values['mean']:.4f} +- {values['deviation']:.4f} over {len(values['values'])} runs"
         for key, values in summary.items()

@@ -1,4 +1,4 @@
-"""The directory of an unfinished run: its data sources, its last checkpoint, and a lock against a second process."""
+"""The directory of an unfinished run: data sources, last checkpoint, and a lock against other processes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SOURCES = "sources.json"
 
 
 def is_main_process() -> bool:
-    """Whether this process logs and writes files (rank 0)."""
+    """Return whether this process logs and writes files (rank 0)."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def describe_sources(recipe: Recipe, split: Split) -> dict[str, Any]:
-    """Checksums and sizes of the data of a run, which decide whether a later run may resume it."""
+    """Return checksums and sizes of the data of a run, which must match to resume it."""
     counts = {"train": 0, "dev": 0, "test": 0} | {part: len(examples) for part, examples in split.named().items()}
     files = {}
     wanted = recipe.pretrained.model
@@ -56,32 +56,32 @@ def describe_sources(recipe: Recipe, split: Split) -> dict[str, Any]:
 
 
 def find_checkpoint(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Path | None:
-    """The last checkpoint of an unfinished run of this recipe; None if there is nothing to resume.
+    """Return the last checkpoint of an unfinished run of this recipe; None if there is nothing to resume.
 
     Raises:
-        InputError: the folder contains something else.
+        InputError: the folder has other content.
     """
     if (folder / MANIFEST).exists():
         remove_checkpoints(folder)
-        raise InputError(f"{folder} contains a finished run; name another folder with --out, or delete it")
+        raise InputError(f"{folder} contains a finished run; choose another folder with --out, or delete it")
     found = checkpoints.list_checkpoints(folder / CHECKPOINTS)
     if found and (found[-1] / _OLD_STATE).exists():
         raise InputError(
-            f"{folder} contains an unfinished run of version 0.2, which cannot be resumed; name another folder, or delete it"
+            f"{folder} contains an unfinished run of version 0.2, which cannot be resumed; choose another folder, or delete it"
         )
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
-            raise InputError(f"{folder} contains an unfinished run of another recipe; name another folder, or delete it")
+            raise InputError(f"{folder} contains an unfinished run with another recipe; choose another folder, or delete it")
         if read_state(folder / SOURCES) != sources:
-            raise InputError(f"{folder} contains an unfinished run on other data; name another folder, or delete it")
+            raise InputError(f"{folder} contains an unfinished run with other data; choose another folder, or delete it")
         return found[-1]
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder with --out")
+        raise InputError(f"{folder} is a file; choose a folder with --out")
     if folder.is_dir() and any(
         not entry.name.endswith(".partial") and entry.name not in (CHECKPOINTS, REFIT, SOURCES, RECIPE, "tensorboard")
         for entry in folder.iterdir()
     ):
-        raise InputError(f"{folder} is not empty and contains no run; name another folder with --out")
+        raise InputError(f"{folder} is not empty and contains no run; choose another folder with --out")
     return None
 
 
@@ -89,7 +89,7 @@ def read_state(path: Path) -> Any:
     """Read a JSON file of an unfinished run.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -102,7 +102,7 @@ def lock_run_directory(folder: Path) -> Iterator[None]:
     """Create the run directory if necessary, and lock it against other processes.
 
     Raises:
-        InputError: it cannot be created, or another process uses it.
+        InputError: it cannot be created, or is in use by another process.
     """
     if not is_main_process():
         yield
@@ -110,10 +110,12 @@ def lock_run_directory(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+        raise InputError(f"{folder}: {error.strerror}; choose another folder with --out") from None
     with locked(folder) as acquired:
         if not acquired:
-            raise InputError(f"{folder}: another process is training in it; wait for it, or name another folder with --out")
+            raise InputError(
+                f"{folder}: another process is using this folder; wait for it to finish, or choose another folder with --out"
+            )
         try:
             yield
         except InputError:
@@ -123,7 +125,7 @@ def lock_run_directory(folder: Path) -> Iterator[None]:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints of a finished run; an unfinished or damaged run is not changed."""
+    """Remove the checkpoints of a finished run; does nothing for unfinished or damaged runs."""
     with suppress(InputError):
         check_run(folder)
         for name in (CHECKPOINTS, REFIT):
@@ -140,6 +142,6 @@ def init_run_directory(folder: Path, recipe: Recipe, sources: dict[str, Any], *,
         if fresh:
             shutil.rmtree(folder / REFIT, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder with --out") from None
+        raise InputError(f"{folder}: {error.strerror}; choose another folder with --out") from None
     write_json(folder / SOURCES, sources)
     write_text(folder / RECIPE, to_toml(recipe))

@@ -1,4 +1,4 @@
-"""Run one recipe: from data files to a run directory. An interrupted run resumes from its last checkpoint."""
+"""Run one recipe: from data files to a run directory. Interrupted runs are resumed from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
     Args:
         recipe: the settings.
         folder: the run directory; an unfinished run of the same recipe and data in it is resumed.
-        split: the examples, if they are not read from the files of the recipe.
+        split: the examples, if not read from the files of the recipe.
         tensorboard: whether to write files for TensorBoard.
 
     Raises:
-        InputError: invalid data, or a folder with other content.
+        InputError: invalid data, or the folder has other content.
     """
     silence_transformers()
     world()  # the process group, where there are several processes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > min(MIN_BATCH_SIZE if recipe.training.batch_tokens else recipe.training.batch_size, MIN_BATCH_SIZE):
         raise InputError(
-            f"{processes} processes need batches of at least as many examples; set training.batch_size (at most "
+            f"{processes} processes require batches of at least as many examples; set training.batch_size (at most "
             f"{MIN_BATCH_SIZE} processes are supported)"
         )
     examples = split or read_split(recipe)
@@ -207,7 +207,9 @@ def _check_batch_sizes(prepared: Prepared) -> None:
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     batches = batches_of(prepared.parts["train"], prepared.recipe.training) if processes > 1 else iter(())
     if any(len(batch) < processes for batch in batches):
-        raise InputError(f"a batch has fewer examples than there are processes ({processes}); use fewer, or larger shards")
+        raise InputError(
+            f"a batch has fewer examples than there are processes ({processes}); use fewer processes, or larger shards"
+        )
 
 
 def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
@@ -223,7 +225,7 @@ def _check_shared_directory(loop: TrainingLoop, last: Path | None) -> None:
     seen = torch.tensor([step, -step, int(loop.folder.exists())], device=loop.world.device)
     dist.all_reduce(seen, dist.ReduceOp.MIN)
     if seen[0] != -seen[1] or not seen[2]:
-        raise InputError(f"{loop.folder}: not all processes see the same files; it must be on a disk that all machines share")
+        raise InputError(f"{loop.folder}: the processes do not share this folder; it must be on a shared file system")
 
 
 def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResult:
@@ -290,7 +292,7 @@ def _finish(
 
 
 def count_word_parameters(model: PreTrainedModel) -> int:
-    """The number of parameters of the word embeddings."""
+    """Return the number of parameters of the word embeddings."""
     words = getattr(model, "words", None) or model.get_input_embeddings()
     return sum(value.numel() for value in words.parameters())
 
@@ -309,7 +311,7 @@ def _overview(prepared: Prepared) -> str:
 
 
 def padding_share(part: EncodedData, batches: list[list[int]]) -> float:
-    """The share of padding in all tokens of the batches."""
+    """Return the share of padding in all tokens of the batches."""
     words = sum(part.token_count(batch) for batch in batches)
     padded = sum(part.padded_size(batch) for batch in batches)
     return 1.0 - words / padded if padded else 0.0

@@ -30,7 +30,7 @@ def check_weights(folder: Path, model_class: type[nn.Module], read: Callable[[Pa
         The configuration.
 
     Raises:
-        InputError: they do not, or the configuration has a value out of range.
+        InputError: they do not match, or a value of the configuration is out of range.
     """
     try:
         config = read(folder)
@@ -45,13 +45,15 @@ def check_weights(folder: Path, model_class: type[nn.Module], read: Callable[[Pa
                 tie()
             wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     except Exception as error:
-        raise InputError(f"{folder}: config.json is not the configuration of a model ({one_line(error)})") from None
+        raise InputError(f"{folder}: config.json is not a valid model configuration ({one_line(error)})") from None
     shapes = _shapes(folder / "model.safetensors")
     for name, shape in shapes.items():
         if name not in wanted:
-            raise InputError(f"{folder}: model.safetensors contains {name[:80]}, which config.json does not have; train again")
+            raise InputError(
+                f"{folder}: model.safetensors contains {name[:80]}, which is unexpected for this config.json; train again"
+            )
         if shape != wanted[name]:
-            raise InputError(f"{folder}: {name} has the shape {shape}, but config.json requires {wanted[name]}; train again")
+            raise InputError(f"{folder}: {name} has shape {shape}, but config.json requires {wanted[name]}; train again")
     tensors = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
     present = {id(tensors[name]) for name in shapes}  # tied weights are saved once
     missing = [name for name in wanted if id(tensors[name]) not in present]
@@ -67,7 +69,9 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
             for name in file.keys():  # noqa: SIM118  # not a dict
                 part = file.get_slice(name)
                 if part.get_dtype() not in _FLOATS:
-                    raise InputError(f"{path}: {name[:80]} is of type {part.get_dtype()}; weights are floating-point numbers")
+                    raise InputError(
+                        f"{path}: {name[:80]} has dtype {part.get_dtype()}; weights must be floating-point numbers"
+                    )
                 found[name] = tuple(part.get_shape())
             return found
     except (SafetensorError, OSError, ValueError) as error:

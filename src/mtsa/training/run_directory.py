@@ -31,7 +31,7 @@ RECIPE = "recipe.toml"
 
 @dataclass(frozen=True)
 class Run:
-    """An opened run directory."""
+    """A loaded run directory."""
 
     folder: Path
     recipe: Recipe
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the classes or tags; empty if predictions are not names."""
+        """The names of the classes or tags; empty for tasks without labels."""
         return get_task(self.recipe.task).labels_of(self.model.config)
 
 
@@ -68,9 +68,9 @@ def write_run(folder: Path, recipe: Recipe, model: Any, inputs: Inputs, reports:
 
 
 def copy_run(run: Run, folder: Path) -> None:
-    """Write an opened run into another folder, with its current weights."""
+    """Write a loaded run to another folder, with its current weights."""
     if folder.resolve() == run.folder.resolve():
-        raise InputError(f"{folder} is the run directory itself; name another folder")
+        raise InputError(f"{folder} is the run directory itself; choose another folder")
     names = list(_manifest(run.folder / MANIFEST))
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -92,7 +92,7 @@ def _write_manifest(folder: Path, names: list[str]) -> None:
 
 
 def open_run(folder: Path) -> Run:
-    """Open a finished run.
+    """Load a finished run.
 
     Raises:
         InputError: not a valid run directory, or the run is not finished.
@@ -147,27 +147,27 @@ def _load_pretrained(folder: Path, recipe: Recipe) -> nn.Module:
 
 
 def _wrong_version(folder: Path, error: Exception) -> InputError:
-    return InputError(f"{folder}: this run cannot be opened by this version ({one_line(error)})")
+    return InputError(f"{folder}: this run cannot be loaded with this version ({one_line(error)})")
 
 
 def check_run(folder: Path) -> None:
     """Verify the checksums of a finished run.
 
     Raises:
-        InputError: as `open_run`.
+        InputError: see `open_run`.
     """
     if folder.is_file():
         raise InputError(f"{folder} is a file, not a run directory")
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such run directory; train a model with: mtsa train --out {folder} ...")
+        raise InputError(f"{folder}: no such run directory; train a model with: mtsa train --out {folder} ...")
     path = folder / MANIFEST
     if not path.exists():
         if (folder / "summary.json").exists():
             one = next((entry.name for entry in sorted(folder.iterdir()) if (entry / MANIFEST).exists()), "fold-01")
-            raise InputError(f"{folder} contains several runs; name one of them, such as {folder / one}")
+            raise InputError(f"{folder} contains several runs; choose one of them, such as {folder / one}")
         begun = (folder / RECIPE).exists()
         raise InputError(
-            f"{folder} contains an unfinished run; rerun `mtsa train` to resume it"
+            f"{folder} contains an unfinished run; rerun the `mtsa train` command to resume it"
             if begun
             else f"{folder} is not a run directory: it has no {MANIFEST}"
         )
@@ -176,9 +176,7 @@ def check_run(folder: Path) -> None:
         if not file.is_file():
             raise InputError(f"{folder}: {name} is missing; restore it, or train again")
         if fingerprint(file) != expected:
-            raise InputError(
-                f"{folder}: checksum mismatch in {name}, which was changed after training; restore it, or train again"
-            )
+            raise InputError(f"{folder}: checksum mismatch in {name} (changed after training); restore it, or train again")
 
 
 def _manifest(path: Path) -> dict[str, Any]:

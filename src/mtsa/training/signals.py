@@ -1,4 +1,4 @@
-"""A clean stop: after SIGINT or SIGTERM the current step is finished and saved. A second signal stops at once."""
+"""Graceful interruption: after SIGINT or SIGTERM, the current step is finished and saved. A second signal stops at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StopRequest:
         self.requested = False
 
     def request(self, *_: Any) -> None:
-        """Request a stop after the current step; the second time, stop at once."""
+        """Request a stop after the current step; the second time, stop immediately."""
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
@@ -26,7 +26,7 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Inside the block, SIGINT and SIGTERM only set `requested`; in threads other than the main one they are not handled."""
+    """Within the block, SIGINT and SIGTERM only set `requested`; only the main thread handles them."""
     stop = StopRequest()
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, stop.request) for number in _SIGNALS} if main else {}

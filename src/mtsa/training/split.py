@@ -36,31 +36,31 @@ class Split:
     tests: dict[str, list[Any]] = field(default_factory=dict)  # further test parts
 
     def texts(self) -> Iterator[str]:
-        """All texts of the training part."""
+        """Return all texts of the training part."""
         return (text for example in self.train for text in example.texts)
 
     def held_out(self) -> dict[str, list[Any]]:
-        """The non-empty parts except the training part, by name."""
+        """Return the non-empty parts except the training part, by name."""
         return {name: examples for name, examples in {"dev": self.dev, "test": self.test, **self.tests}.items() if examples}
 
     def named(self) -> dict[str, list[Any] | Shards]:
-        """The non-empty parts, by name."""
+        """Return the non-empty parts, by name."""
         return ({"train": self.train} if self.train else {}) | self.held_out()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The examples of all parts as they were read; split once for a run, or again for other seeds and for folds."""
+    """The examples of all parts, before splitting by seed or folds."""
 
     parts: dict[str, list[Any]]  # "train" (unless sharded), "dev", "test" and further test parts
     remarks: list[str]
     shards: Shards | None = None
 
     def split(self, recipe: Recipe) -> Split:
-        """The parts of a run; without a dev part, one is cut from the training data by the recipe's seed.
+        """Return the parts of a run; without a dev part, one is split off from the training data with the recipe's seed.
 
         Raises:
-            InputError: too few examples, or labels that cannot be right.
+            InputError: too few examples, or implausible labels.
         """
         task, parts, remarks = get_task(recipe.task), dict(self.parts), list(self.remarks)
         dev, test = (parts.pop(part, []) for part in ("dev", "test"))
@@ -72,7 +72,11 @@ class Dataset:
         if not dev:
             train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
             same = sum(_known(dev, train))
-            shared = f", {same:,} of which also remain in it, so that dev metrics are too optimistic" if same else ""
+            shared = (
+                f", {same:,} of which also occur in the remaining training data, so that dev metrics are too optimistic"
+                if same
+                else ""
+            )
             remarks.append(f"dev: {len(dev):,} examples split off from the training data{shared}")
         if recipe.data.oversampling:
             train = oversample(train, recipe.data.oversampling)
@@ -84,13 +88,13 @@ def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dat
 
     Args:
         recipe: the settings.
-        memory: parts that are given as values instead of files (`mtsa.data.in_memory`).
+        memory: parts passed as Python objects instead of files (`mtsa.data.in_memory`).
 
     Raises:
         InputError: invalid data.
     """
     if not recipe.data.train:
-        raise InputError("there is no training data; name a file with --train, or a recipe (mtsa recipes)")
+        raise InputError("no training data; specify a file with --train, or a recipe (see mtsa recipes)")
     task = get_task(recipe.task)
     shards = _sharded(recipe) if is_shards(recipe.data.train) else None
     files = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
@@ -131,9 +135,9 @@ def _sharded(recipe: Recipe) -> Shards:
     """
     shards = open_shards(Path(recipe.data.train), recipe.task)
     if not recipe.data.dev:
-        raise InputError(f"{shards.folder}: no dev part can be split off from shards; name a file with --dev")
+        raise InputError(f"{shards.folder}: shards cannot be split into training and dev data; specify a dev file with --dev")
     if recipe.training.refit or recipe.data.oversampling:
-        raise InputError(f"{shards.folder}: training.refit and data.oversampling need the training data in one file")
+        raise InputError(f"{shards.folder}: training.refit and data.oversampling require the training data in one file")
     return shards
 
 
@@ -147,7 +151,7 @@ def _target(recipe: Recipe, part: str, name: str) -> Path | None:
         return None
     target = recipe.data.target(part)
     if not target:
-        raise InputError(f"{name}: every file needs a file with its translations: --train A.en A.de")
+        raise InputError(f"{name}: every file needs a target file with translations: --train A.en A.de")
     check_there(target)
     return Path(target)
 
@@ -156,13 +160,13 @@ def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
     """Check that the label column is plausible: not nearly as many labels as rows, and not many that are sentences.
 
     Raises:
-        InputError: it is not.
+        InputError: it is implausible.
     """
     different = len(labels)
     sentences = sum(len(label.split()) for label in labels) > _WORDY * different
     if different > max(_MANY, rows // (20 if sentences else 2)):
         raise InputError(
-            f"{recipe.data.train}: {different:,} different labels in {rows:,} rows; is --label-column right? "
+            f"{recipe.data.train}: {different:,} different labels in {rows:,} rows; check --label-column "
             f"(to predict numbers, use --task regression or --task similarity)"
         )
 
@@ -171,19 +175,19 @@ def check_there(name: str) -> None:
     """Check that a file exists; for known data sets, the message contains the download command.
 
     Raises:
-        InputError: it does not exist.
+        InputError: the file does not exist.
     """
     if Path(name).exists():
         return
     for source in SOURCES.values():
         known = {inside for file in source.files for inside in (file.name, *(taken for _, taken in file.members))}
         if Path(name).parent.name == "data" and Path(name).name in known:
-            raise InputError(f"{name}: there is no such file; download it with: mtsa data get {source.name}")
-    raise InputError(f"{name}: there is no such file")
+            raise InputError(f"{name}: no such file; download it with: mtsa data get {source.name}")
+    raise InputError(f"{name}: no such file")
 
 
 def split_off(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
-    """Split a random share off, from each class separately; a class keeps at least one example.
+    """Split off a random fraction of each class; a class keeps at least one example.
 
     Raises:
         InputError: too few examples.
@@ -198,13 +202,15 @@ def split_off(examples: Sequence[Example], share: float, seed: int, *, by_class:
         count = min(len(members) - 1, max(1, round(share * len(members))))
         taken.update(members[place] for place in order[: max(0, count)])
     if not taken:
-        raise InputError(f"{len(examples)} examples are too few to split a dev part off; use more, or a file with --dev")
+        raise InputError(
+            f"{len(examples)} examples are too few to split off a dev part; add examples, or specify a dev file with --dev"
+        )
     kept = [example for number, example in enumerate(examples) if number not in taken]
     return kept, [examples[number] for number in sorted(taken)]
 
 
 def repeated(split: Split) -> list[bool]:
-    """For each test example, whether its texts also occur in the training or dev data, ignoring case and spaces."""
+    """Return for each test example whether its texts also occur in the training or dev data, ignoring case and spaces."""
     return _known(split.test, split.train, split.dev) if split.test else []
 
 

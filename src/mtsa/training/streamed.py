@@ -1,4 +1,4 @@
-"""Training data in shards on disk, of which one is encoded and in memory at a time."""
+"""Training data in shards on disk; one shard is encoded and in memory at a time."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ class StreamedData(EncodedData):
         return self.shard(number), [place - self.starts[number] for place in places]
 
     def predict(self, model: Any) -> Any:
-        raise TypeError("sharded data is for training only")
+        raise TypeError("sharded data supports training only")
 
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
-        raise TypeError("sharded data is for training only")
+        raise TypeError("sharded data supports training only")
 
 
 def stream_part(shards: Shards, encode: Callable[[list[Any]], tuple[EncodedData, int]]) -> tuple[StreamedData, int]:
-    """The data of a folder of shards, and the number of truncated texts; encodes each shard once.
+    """Return the data of a folder of shards, and the number of truncated texts.
 
     Raises:
         InputError: a shard is damaged, or all its texts are too long.
@@ -115,7 +115,7 @@ def stream_part(shards: Shards, encode: Callable[[list[Any]], tuple[EncodedData,
 
 
 def make_shards(recipe: Recipe, folder: Path, *, megabytes: float) -> tuple[Shards, list[str]]:
-    """Split the training file of a recipe into shards of about so many megabytes; returns the shards and remarks.
+    """Split the training file of a recipe into shards of about `megabytes` MB; returns the shards and messages.
 
     Raises:
         InputError: invalid data, or the folder already exists.

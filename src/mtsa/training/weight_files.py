@@ -15,7 +15,7 @@ from mtsa.errors import InputError
 
 @contextmanager
 def report_write_errors(folder: Path) -> Iterator[None]:
-    """Turn errors while writing weights into an InputError.
+    """Convert errors while writing weights to an InputError.
 
     Raises:
         InputError: the disk is full, or the folder cannot be written.
@@ -32,7 +32,7 @@ def report_write_errors(folder: Path) -> Iterator[None]:
 
 
 def unique_state(model: nn.Module, without: frozenset[str] = frozenset()) -> dict[str, Tensor]:
-    """The weights by name; of tied weights, only the first."""
+    """Return the weights by name; tied weights occur once."""
     seen: set[tuple[int, tuple[int, ...]]] = set()
     kept = {}
     for name, value in model.state_dict().items():

@@ -1,6 +1,6 @@
 """The native CPU kernel (cpu.cpp), called through ctypes. Without it, `available()` is False and other implementations run.
 
-Letters: B batch, H heads, N queries, M keys, I score width, D head width.
+Notation: B batch, H heads, N queries, M keys, I score width, D head width.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _load() -> ctypes.CDLL | str:
     try:
         library = ctypes.CDLL(str(found[0]))
         if library.mtsa_version() != VERSION:
-            return f"{found[0].name} was built for another version of mtsa; install it again"
+            return f"{found[0].name} was built for another version of mtsa; reinstall mtsa"
     except (OSError, AttributeError) as error:
         return f"{found[0].name} could not be loaded: {error}"
     for function in (library.mtsa_forward, library.mtsa_backward):
@@ -65,22 +65,22 @@ _available = not isinstance(_library, str)
 
 
 def available() -> bool:
-    """Whether the kernel can be used."""
+    """Return whether the kernel can be used."""
     return _available
 
 
 def description() -> str:
-    """The instruction set in use, or the reason why there is no kernel."""
+    """Return the instruction set in use, or the reason why there is no kernel."""
     return f"built, using {_library.mtsa_instructions().decode()} instructions" if _available else str(_library)
 
 
 def takes(x: Tensor) -> bool:
-    """Whether `dropout` can be used for a tensor."""
+    """Return whether `dropout` can be used for a tensor."""
     return x.device.type == "cpu" and x.dtype == torch.float32 and type(x) in (Tensor, torch.nn.Parameter) and available()
 
 
 def dropout(x: Tensor, p: float, seed: int) -> Tensor:
-    """Each entry is 0 with probability p, otherwise divided by 1 - p. The factors depend on the seed and the memory order."""
+    """Apply dropout with probability p. The dropout mask depends on the seed and the memory layout."""
     y = torch.empty_like(x)
     if y.stride() != x.stride():
         x = x.contiguous()
@@ -90,7 +90,7 @@ def dropout(x: Tensor, p: float, seed: int) -> Tensor:
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Tensorized attention by the native kernel: [B, H, N, D]."""
+    """Return tensorized attention by the native kernel: [B, H, N, D]."""
     if spec.dtype != torch.float32:  # so that the backward pass does not see a rounded output
         whole = replace(spec, dtype=torch.float32)
         return attend(whole, q.float(), k.float(), v.float(), s.float(), seed).to(spec.dtype)
@@ -122,11 +122,11 @@ class _Native(torch.autograd.Function):
 def differentiable_backward(
     spec: AttentionSpec, seed: Tensor | None, grad: Tensor, *tensors: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The backward pass as a function that can be differentiated again (`create_graph=True`), by `factored`."""
+    """Return the backward pass as a function that can be differentiated again (`create_graph=True`), by `factored`."""
     from mtsa.nn import factored
 
     if seed is not None:
-        raise RuntimeError('second derivatives with attention dropout need backend="factored"')
+        raise RuntimeError('second derivatives with attention dropout require backend="factored"')
     apart = [
         tensor.view_as(tensor) for tensor in tensors
     ]  # where one is computed from another, as s from k, that is not followed
@@ -138,7 +138,7 @@ def differentiable_backward(
 def forward(
     spec: AttentionSpec, seed: Tensor | None, q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, save: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output [B, H, N, D], and with `save` the denominators [B, H, N, D] and the shifts of the scores [B, H, N]."""
+    """Return the output [B, H, N, D], and with `save` the denominators [B, H, N, D] and the shifts of the scores [B, H, N]."""
     q, k, v, s = _readable(q), _readable(k), _readable(v), _readable(s)
     B, H, N, _ = q.shape
     D = v.shape[3]
@@ -156,7 +156,7 @@ def forward(
 def backward(
     spec: AttentionSpec, seed: Tensor | None, grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, *tensors: Tensor
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and s; empty `out`, `total` and `shift` are computed again."""
+    """Return gradients of q, k, v and s; empty `out`, `total` and `shift` are computed again."""
     q, k, v, s = (_dense_rows(_readable(tensor)) for tensor in tensors)
     grads = tuple(torch.empty_like(tensor) for tensor in (q, k, v, s))
     call = _Call(spec, seed, (q, k, v, s))
@@ -199,7 +199,7 @@ class _Call:
         self.reals = array("d", (spec.scale, 1.0 if seed is None else 1.0 - spec.factor_dropout))
 
     def run(self, name: str, out: Tensor, total: Tensor, shift: Tensor, grad: Tensor | None, grads: tuple[Tensor, ...]) -> int:
-        """Call a function of the library; the number that it returns."""
+        """Call a function of the library and return its result."""
         q, k, v, s = self.tensors
         spec, mask = self.spec, self.mask
         padding = 0 if mask is None else mask.data_ptr()
