@@ -74,7 +74,7 @@ docs: $(STAMP)
 	@echo "written: docs/_build/index.html"
 
 screenshots: $(STAMP)
-	@$(BIN)/python docs/screenshots.py
+	@$(BIN)/python -m docs.screenshots
 
 clean:
 	rm -rf src/mtsa/nn/kernels/_cpu* .venv .venv-oldest .venv-newest .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
