@@ -326,3 +326,11 @@ def test_a_name_is_one_encoders_but_a_class_may_be_defined_again():
     assert find_encoder("bilstm") == entry
     with pytest.raises(ValueError, match=r'encoder "bilstm" is already registered .* choose another name'):
         register("bilstm")(find_encoder("bigru").build)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_it_is_built_on_the_meta_device(name, options):
+    """Run directories are checked on it before their weights are read."""
+    with torch.device("meta"):
+        encoder = build_encoder(name, WIDTH, **options)
+    assert all(weight.is_meta for weight in encoder.parameters())

@@ -186,7 +186,7 @@ class SelfAttention(nn.Module):
             raise ValueError(f"width ({width}) must be divisible by heads ({heads})")
         self.heads, self.dropout = heads, dropout
         self.rules = rules_for(masks, heads) if masks else ()
-        zero = torch.zeros(1, dtype=torch.long)
+        zero = torch.zeros(1, dtype=torch.long, device="cpu")  # also while the model is built on the meta device
         for rule in self.rules:
             if rule.biased or not bool(rule.allowed(zero, zero)):
                 raise ValueError(f"mask {rule} must include the token itself and have no bias, such as forward(self)")
