@@ -54,7 +54,7 @@ def test_a_backend_runs_or_refuses_as_its_row_says(name, kind, dropout_p, needs_
 
 
 def test_the_table_has_the_backends_of_the_tests():
-    assert tuple(BACKENDS) == cases.BACKENDS
+    assert [name for name in BACKENDS if name != "triton"] == list(cases.BACKENDS)  # tests/nn/test_triton.py
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,15 @@ def test_an_unknown_backend_is_answered_with_the_nearest(wrong, near):
 
 
 def test_a_backend_unlike_any_is_answered_with_all_names():
-    with pytest.raises(ValueError, match="it must be one of auto, reference, factored, native, blocked"):
+    with pytest.raises(ValueError, match="it must be one of auto, reference, factored, native, triton, blocked"):
         choose(spec(), "zzz", device="cpu", keys=5)
 
 
 def test_the_old_name_of_the_blocked_backend_works_with_a_warning():
     case = cases.make(("forward", "full"), queries=5)
-    with pytest.warns(DeprecationWarning, match='backend="tiled" is deprecated; use "blocked"'):
+    with pytest.warns(
+        DeprecationWarning, match='backend="tiled" is deprecated and will be removed in version 0.4; use "blocked"'
+    ):
         out = case.run("tiled")
     assert torch.equal(out, case.run("blocked"))
 

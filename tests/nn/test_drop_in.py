@@ -316,7 +316,7 @@ def test_masks_of_padding_in_every_usual_form(x):
         torch.testing.assert_close(layer(x, mask), expected)
     torch.testing.assert_close(layer(x, key_padding_mask=~real), expected)
     torch.testing.assert_close(layer(x, key_padding_mask=torch.zeros(3, 9).masked_fill(~real, -torch.inf)), expected)
-    with pytest.warns(DeprecationWarning, match="keep= is deprecated; use attention_mask="):
+    with pytest.warns(DeprecationWarning, match="keep= is deprecated and will be removed in version 0.4; use attention_mask="):
         torch.testing.assert_close(layer(x, keep=real), expected)
     with pytest.raises(TypeError, match="not both"):
         layer(x, real, key_padding_mask=~real)
@@ -329,8 +329,10 @@ def test_old_names_of_the_function_work_with_a_warning():
     tensors = [torch.randn(2, 2, 5, 8) for _ in range(4)]
     real = torch.ones(2, 5, dtype=torch.bool)
     with (
-        pytest.warns(DeprecationWarning, match="pairwise= is deprecated; use score_activation="),
-        pytest.warns(DeprecationWarning, match="keep= is deprecated; use attention_mask="),
+        pytest.warns(
+            DeprecationWarning, match="pairwise= is deprecated and will be removed in version 0.4; use score_activation="
+        ),
+        pytest.warns(DeprecationWarning, match="keep= is deprecated and will be removed in version 0.4; use attention_mask="),
     ):
         found = mtsa.tensorized_attention(*tensors, pairwise="identity", keep=real)
     assert torch.equal(found, mtsa.tensorized_attention(*tensors, score_activation="identity", attention_mask=real))
@@ -346,8 +348,10 @@ def test_nan_in_padding_does_not_reach_an_explanation(form, x):
     layer = make(form).eval()
     real = torch.arange(9) < torch.tensor([[9], [4], [6]])
     x = x.masked_fill(~real[..., None], float("nan"))
-    found = layer.explain(x, real, tensor=True)
-    assert all(torch.isfinite(tensor).all() for tensor in (found.output, found.token2token, found.source2token, found.tensor))
+    found = layer.explain(x, real, full_weights=True)
+    assert all(
+        torch.isfinite(tensor).all() for tensor in (found.output, found.token2token, found.source2token, found.full_weights)
+    )
 
 
 def test_nested_tensors_are_refused_in_one_sentence():

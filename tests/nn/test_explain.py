@@ -41,14 +41,14 @@ def test_the_output_is_that_of_a_plain_call_at_every_size(form, batch, length):
 def test_weights_are_those_of_the_definition(form, variant, padded):
     layer, (x, keep) = make_layer(form, variant), make_input()
     keep = keep if padded else None
-    found = layer.explain(x, keep, tensor=True)
+    found = layer.explain(x, keep, full_weights=True)
     q, k, v, s = layer.project(x if keep is None else x * keep[:, :, None])
     rules = HEAD_RULES.get(variant, RULES)
     token2token, source2token, tensor = weights_by_definition(q, k, s, rules, keep, layer.score_activation)
     torch.testing.assert_close(found.token2token, token2token, rtol=1e-11, atol=1e-12)
     torch.testing.assert_close(found.source2token, source2token, rtol=1e-11, atol=1e-12)
-    torch.testing.assert_close(found.tensor, tensor, rtol=1e-11, atol=1e-12)
-    combined = layer.combine((found.tensor * v[:, :, None]).sum(3), v)
+    torch.testing.assert_close(found.full_weights, tensor, rtol=1e-11, atol=1e-12)
+    combined = layer.combine((found.full_weights * v[:, :, None]).sum(3), v)
     combined = combined if keep is None else combined * keep[:, :, None]
     torch.testing.assert_close(found.output, combined, rtol=1e-10, atol=1e-11)
 
@@ -65,16 +65,16 @@ def test_weights_of_forbidden_keys_are_exactly_zero(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_two_kinds_of_weight_are_the_factors_of_the_whole_tensor(form):
     layer, (x, keep) = make_layer(form), make_input()
-    found = layer.explain(x, keep, tensor=True)
+    found = layer.explain(x, keep, full_weights=True)
     product = found.token2token[..., None] * found.source2token[:, :, None]
     total = product.sum(3, keepdim=True)
     expected = product / torch.where(total == 0, 1.0, total)
-    torch.testing.assert_close(found.tensor, expected, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(found.full_weights, expected, rtol=1e-9, atol=1e-10)
 
 
 def test_the_whole_tensor_is_made_on_request_only():
     layer, (x, keep) = make_layer("paper"), make_input()
-    assert layer.explain(x, keep).tensor is None
+    assert layer.explain(x, keep).full_weights is None
 
 
 @pytest.mark.parametrize("backend", ["auto", "factored", "reference"])
@@ -83,10 +83,10 @@ def test_the_explanation_names_the_backend_and_counts_rescued_entries(backend):
     layer.backend = backend
     found = layer.explain(x, keep)
     assert found.backend.startswith(("factored" if backend == "auto" else backend) + ": ")
-    assert found.rescued == 0
+    assert found.fallback_entries == 0
     with torch.no_grad():
         layer.source_score.weight.mul_(300.0)
-    assert (layer.explain(x, keep).rescued > 0) == (backend != "reference")
+    assert (layer.explain(x, keep).fallback_entries > 0) == (backend != "reference")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -98,3 +98,14 @@ def test_an_explained_output_can_be_trained_on(form):
     layer(x, keep).sum().backward()
     for one, other in zip(explained, layer.parameters(), strict=True):
         torch.testing.assert_close(one, other.grad, rtol=1e-11, atol=1e-11)
+
+
+def test_names_of_version_0_2_are_accepted():
+    layer = mtsa.MultiMaskAttention(8, 2).eval()
+    x = torch.randn(1, 3, 8)
+    with pytest.warns(DeprecationWarning, match="tensor= is deprecated"):
+        found = layer.explain(x, tensor=True)
+    with pytest.warns(DeprecationWarning, match="use full_weights"):
+        assert found.tensor is found.full_weights
+    with pytest.warns(DeprecationWarning, match="use fallback_entries"):
+        assert found.rescued == found.fallback_entries == 0

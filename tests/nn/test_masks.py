@@ -106,7 +106,7 @@ def test_a_users_own_mask_works_everywhere(backend, length):
 
 
 def test_a_mask_without_a_rule_says_what_to_define():
-    with pytest.raises(TypeError, match=r"Mask must define allowed\(query, key\)"):
+    with pytest.raises(NotImplementedError, match=r"Mask must define allowed\(query, key\)"):
         masks.Mask().allowed(torch.arange(2), torch.arange(2))
 
 

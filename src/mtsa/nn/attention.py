@@ -37,17 +37,30 @@ class Explanation:
     output: Tensor  # [B, N, H * D]
     token2token: Tensor  # [B, H, N, N]: for each query, softmax of the pair scores over its allowed keys
     source2token: Tensor  # [B, H, N, D]: for each feature, softmax of the source2token scores over the real keys
-    tensor: Tensor | None  # [B, H, N, N, D]: the weights of the definition, on request
+    full_weights: Tensor | None  # [B, H, N, N, D]: the weight of every feature of every pair, on request
     backend: str  # the one that ran, and why
-    rescued: int  # (query, feature) entries that were computed by the definition
+    fallback_entries: int  # (query, feature) entries that were computed by the definition
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """Deprecated name of `full_weights`."""
+        warn_deprecated("tensor is deprecated and will be removed in version 0.4; use full_weights")
+        return self.full_weights
+
+    @property
+    def rescued(self) -> int:
+        """Deprecated name of `fallback_entries`."""
+        warn_deprecated("rescued is deprecated and will be removed in version 0.4; use fallback_entries")
+        return self.fallback_entries
 
 
 class MultiMaskAttention(nn.Module):
     """Multi-mask tensorized self-attention: `layer(x, attention_mask)` maps [B, N, embed_dim] to [B, N, num_heads * head_dim].
 
     The layer has two forms. `paper` is Algorithm 1: q, k and v are linear in x, the source2token scores come from k, and an
-    output layer joins the heads. `released` is the authors' code: v = act(W x + b); q, k and the scores come from v within
-    each head; a gate mixes v and the attended values; there is no output layer, so it needs fewer operations.
+    output projection combines the heads. `released` is the authors' code: v = act(W x + b); q, k and the scores come from v
+    within each head; a gate interpolates between v and the attended values. Without an output projection, this form needs
+    fewer operations.
 
     Args:
         embed_dim: width of x.
@@ -57,17 +70,17 @@ class MultiMaskAttention(nn.Module):
         score_dim: width of q and k, and of the hidden source2token layer; default: head_dim.
         masks: None for half of the heads forward and half backward; or one mask, a list of them, or a string such as
             "forward*4, backward*4" or "causal".
-        bias: whether q, k, v and the output layer of the `paper` form have biases.
+        bias: whether q, k, v and the output projection of the `paper` form have biases.
         activation: activation of the dense layers: "relu", "elu", "tanh", "gelu", "silu" or a callable.
         score_activation: sigma_t, activation of the token2token scores: "logsigmoid", "identity" or a callable.
         source_activation: sigma_s, activation of the source2token scores: "identity", "logsigmoid" or a callable.
-        source_layers: layers of the source2token scores: 2 with `activation` between them, or 1 without.
-        dropout: rate for the input of every dense layer; or two rates, (dense, attention), with that of the attention itself
-            (appendix A.3).
+        source_layers: number of layers that compute the source2token scores: 2 (with `activation` in between) or 1.
+        dropout: dropout probability on the input of every dense layer, or a pair (dense, attention) that adds dropout on the
+            attention factors (appendix A.3).
         device: device of the parameters.
         dtype: dtype of the parameters.
 
-    The attribute `backend` is "auto"; set it to the name of a backend to use that one.
+    Set the attribute `backend` (default "auto") to select a backend by name.
 
     Raises:
         ValueError: invalid value, unknown name, or unsupported combination.
@@ -102,7 +115,9 @@ class MultiMaskAttention(nn.Module):
         if form == "released" and bias:
             raise ValueError('bias=True requires form="paper"; the released form has a fixed set of biases')
         if scales is not None:
-            warn_deprecated("scales= is deprecated; use score_activation= and source_activation=")
+            warn_deprecated(
+                "scales= is deprecated and will be removed in version 0.4; use score_activation= and source_activation="
+            )
             score_activation, source_activation = _pair(scales, "scales", '("logsigmoid", "identity")')
         if source_layers not in (1, 2):
             raise ValueError(f"source_layers ({source_layers}) must be 1 or 2")
@@ -194,21 +209,23 @@ class MultiMaskAttention(nn.Module):
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: padding mask as in `nn.MultiheadAttention`: True = padding.
             keep: deprecated name of attention_mask.
-            more, others: not supported; the error message for arguments of `nn.MultiheadAttention` refers to the adapter.
+            more, others: raise an error that refers to `mtsa.interop.as_multihead_attention`.
 
         Raises:
             TypeError, ValueError: if x or a mask is of the wrong type, dtype or shape.
         """
         if more or others:
             what = (
-                f"unexpected arguments {', '.join(others)}" if others else f"{len(more) + 2} positional arguments instead of 2"
+                f"unexpected arguments {', '.join(others)}"
+                if others
+                else f"{len(more) + 2} positional arguments, expected at most 2 (x, attention_mask)"
             )
             raise TypeError(f"MultiMaskAttention got {what}; {_ADAPTER_HINT}")
         mask = self._check(x, attention_mask, context, key_padding_mask, keep)
         if mask is not None and torch.is_grad_enabled():  # so that no value stored there, NaN included, reaches a gradient
             x, context = (_zero_padding(x, mask), None) if context is None else (x, _zero_padding(context, mask))
-        q, k, v, s, own = self._project(x, context)
-        out = self._combine(self._attend(q, k, v, s, mask, within=context is None), own)
+        q, k, v, s, x_values = self._project(x, context)
+        out = self._combine(self._attend(q, k, v, s, mask, within=context is None), x_values)
         if mask is None or context is not None or self._zero_stays_zero():
             return out
         return _zero_padding(out, mask)
@@ -226,23 +243,28 @@ class MultiMaskAttention(nn.Module):
         x: Tensor,
         attention_mask: Tensor | None = None,
         *,
-        tensor: bool = False,
+        full_weights: bool = False,
         key_padding_mask: Tensor | None = None,
         keep: Tensor | None = None,
+        tensor: bool | None = None,
     ) -> Explanation:
         """Return the output, bit-identical to `layer(x, attention_mask)` without dropout, and the attention weights.
 
         Args:
             x: [B, N, embed_dim].
             attention_mask: as in `forward`.
-            tensor: whether to return the weight of every feature of every pair, [B, H, N, N, D].
+            full_weights: whether to return the weight of every feature of every pair, [B, H, N, N, D].
             key_padding_mask: as in `forward`.
             keep: deprecated name of attention_mask.
+            tensor: deprecated name of full_weights.
 
         Raises:
             RuntimeError: in training mode with dropout, because weights and output would differ.
             TypeError, ValueError: as `forward`.
         """
+        if tensor is not None:
+            warn_deprecated("tensor= is deprecated and will be removed in version 0.4; use full_weights=")
+            full_weights = tensor
         if self.training and (self.dense_dropout > 0 or self.attention_dropout > 0):
             raise RuntimeError("explain() requires a layer without dropout; call layer.eval() first")
         mask = self._check(x, attention_mask, None, key_padding_mask, keep)
@@ -250,14 +272,14 @@ class MultiMaskAttention(nn.Module):
             output = self(x, mask)
         q, k, v, s = self.project(_zero_padding(x, mask))
         spec = self._spec(q, mask, within=True)
-        q, k, v, s = spec.ready(q, k, v, s)
+        q, k, v, s = spec.prepare_inputs(q, k, v, s)
         return Explanation(
             output=output,
             token2token=reference.token_weights(spec, q, k),
             source2token=reference.source_weights(spec, s),
-            tensor=reference.weight_tensor(spec, q, k, s) if tensor else None,
-            backend=describe(choose(spec, self.backend, device=q.device.type, keys=k.shape[2])),
-            rescued=count.entries,
+            full_weights=reference.weight_tensor(spec, q, k, s) if full_weights else None,
+            backend=describe(choose(spec, self.backend, device=q.device.type, keys=k.shape[2], tensors=(q, v))),
+            fallback_entries=count.entries,
         )
 
     def extra_repr(self) -> str:
@@ -274,12 +296,12 @@ class MultiMaskAttention(nn.Module):
             q = self._split(self.query(self._drop(x)), self.score_dim)
             keys = self.key(self._drop(source))
             k, rows = self._split(keys, self.score_dim), keys.reshape(-1, self.num_heads, self.score_dim).transpose(0, 1)
-            own = v = self._split(self.value(self._drop(source)), self.head_dim)
+            x_values = v = self._split(self.value(self._drop(source)), self.head_dim)
         else:
-            own = self._split(self._act(self.value(self._drop(x))), self.head_dim)
-            v = own if context is None else self._split(self._act(self.value(self._drop(context))), self.head_dim)
+            x_values = self._split(self._act(self.value(self._drop(x))), self.head_dim)
+            v = x_values if context is None else self._split(self._act(self.value(self._drop(context))), self.head_dim)
             rows = _heads_first(v)  # [H, T, D]
-            q = _heads_second(self.query(self._drop(rows if context is None else _heads_first(own))), own)
+            q = _heads_second(self.query(self._drop(rows if context is None else _heads_first(x_values))), x_values)
             k = _heads_second(self.key(self._drop(rows)), v)
         if self.source_hidden is not None:  # f^s of the paper: two layers in each head
             rows = self._act(self.source_hidden(self._drop(rows)))
@@ -287,14 +309,15 @@ class MultiMaskAttention(nn.Module):
         if self.source_activation != "identity":
             function = score_functions.score_function(self.source_activation, "source_activation")
             scores = score_functions.apply(function, scores)
-        return q, k, v, scores, own
+        return q, k, v, scores, x_values
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, mask: Tensor | None, *, within: bool) -> Tensor:
         if not q.dtype == k.dtype == v.dtype == s.dtype:  # autocast rounds some layers and not others
             widest = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.promote_types(v.dtype, s.dtype))
             q, k, v, s = (tensor.to(widest) for tensor in (q, k, v, s))
         spec = self._spec(q, mask, within=within)
-        return run(choose(spec, self.backend, device=q.device.type, keys=k.shape[2]), spec, q, k, v, s)
+        choice = choose(spec, self.backend, device=q.device.type, keys=k.shape[2], tensors=(q, v))
+        return run(choice, spec, q, k, v, s)
 
     def _spec(self, q: Tensor, mask: Tensor | None, *, within: bool) -> AttentionSpec:
         rate = self.attention_dropout if self.training else 0.0
@@ -316,7 +339,7 @@ class MultiMaskAttention(nn.Module):
         return activation_function(self.activation)(x)
 
     def _zero_stays_zero(self) -> bool:
-        """Whether padded positions are 0 already: the attention gives 0 there, and the output layer has no bias."""
+        """Whether padded positions are 0 already: the attention gives 0 there, and the output projection has no bias."""
         return self.form == "paper" and _untouched(self.output, nn.Linear) and self.output.bias is None
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -335,7 +358,7 @@ class MultiMaskAttention(nn.Module):
             if context.shape[0] != x.shape[0]:
                 raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
         if keep is not None:
-            warn_deprecated("keep= is deprecated; use attention_mask=")
+            warn_deprecated("keep= is deprecated and will be removed in version 0.4; use attention_mask=")
         if sum(given is not None for given in (attention_mask, key_padding_mask, keep)) > 1:
             raise TypeError("pass either attention_mask (1 = token) or key_padding_mask (True = padding), not both")
         if key_padding_mask is not None:
@@ -347,7 +370,7 @@ class MultiMaskAttention(nn.Module):
 
 
 def _untouched(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a sub-module is the one that was made here, without hooks and without a forward of its own."""
+    """Whether a sub-module is the one that was made here, without hooks and without a `forward` of the instance."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return type(module) is kind and "forward" not in vars(module) and not any(hooks)
 

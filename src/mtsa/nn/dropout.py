@@ -1,6 +1,6 @@
 """Dropout from a seed: the backward pass draws the same factors again instead of storing them.
 
-Seeds come from torch's default generator, so `torch.manual_seed` and activation checkpointing work as usual.
+Seeds come from torch's default generator of the device, so `torch.manual_seed` and activation checkpointing work as usual.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .kernels import cpu
-from .spec import transformed
+from .spec import in_functorch_transform
 
 
-def draw_seed() -> Tensor:
-    """Return a random seed, as a tensor, so that a compiled graph draws a new one in each call."""
-    return torch.randint(2**62, (), device="cpu")
+def draw_seed(device: torch.device | None = None) -> Tensor:
+    """Return a random seed, as a tensor, so that a compiled graph draws a new one in each call.
+
+    On a GPU it is drawn there: nothing waits for it, and a replayed CUDA graph draws a new one.
+    """
+    return torch.randint(2**62, (), device="cpu" if device is None else device)
 
 
 def factors(like: Tensor, p: float, seed: Tensor, stream: int) -> Tensor:
@@ -52,7 +55,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         usual = x.device.type != "cpu" or x.dtype != torch.float32 or not cpu.available()
         return F.dropout(x, p, training) if usual else dropout_operator(x, p, draw_seed())
-    if not cpu.takes(x) or transformed():
+    if not cpu.takes(x) or in_functorch_transform():
         return F.dropout(x, p, training)
     out: Tensor = _Dropout.apply(x, p)
     return out
@@ -60,7 +63,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 @torch.library.custom_op("mtsa::dropout", mutates_args=())
 def dropout_operator(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    """Return dropout in compiled graphs, which would draw slowly on a CPU."""
+    """Apply dropout in a compiled graph; the random numbers of Inductor are slow on CPUs."""
     return cpu.dropout(x.contiguous(), p, int(seed))
 
 

@@ -28,13 +28,13 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
     """Return tensorized attention by Algorithm 1: [B, H, N, D]."""
     tensors = (q, k, v, s)
     if seed is not None or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
-        q, k, v, s = spec.ready(*tensors)
+        q, k, v, s = spec.prepare_inputs(*tensors)
         if seed is not None:
             v = v * value_factors(spec, v, seed)
         return attend_tile(spec, q, k, v, s, seed=seed).to(spec.dtype)
     monitor = fallback.GradientMonitor(spec)
     tensors = monitor.enter(*tensors)
-    return monitor.leave(attend_tile(spec, *spec.ready(*tensors)).to(spec.dtype))
+    return monitor.leave(attend_tile(spec, *spec.prepare_inputs(*tensors)).to(spec.dtype))
 
 
 def attend_tile(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, **options: Any) -> Tensor:

@@ -218,14 +218,18 @@ def without_noise(spec: AttentionSpec, tensors: Sequence[Tensor], grad: Tensor, 
     dv, ds = grads[2:]
     if dv is None or ds is None or ds.numel() == 0:
         return tuple(grads)
-    suspect = _SUSPECT_CHEAP if v.numel() * q.shape[2] <= _CHEAP else _SUSPECT
     largest = _largest(ds)
     noise = torch.finfo(spec.compute_dtype).eps * _largest(v) * _largest(dv)
-    noisy = (largest <= suspect * noise) & (noise > 1e-6 * largest.max())
+    noisy = (largest <= suspect(q.shape[2], v) * noise) & (noise > 1e-6 * largest.max())
     if not bool(noisy.any()):
         return tuple(grads)
     note(heads=int(noisy.sum()))
     return _definition_backward(spec, tensors, grad, noisy.nonzero(), grads)
+
+
+def suspect(queries: int, v: Tensor) -> float:
+    """Return up to how many rounding errors of v * dv the gradient of s is replaced."""
+    return _SUSPECT_CHEAP if v.numel() * queries <= _CHEAP else _SUSPECT
 
 
 def _largest(tensor: Tensor) -> Tensor:
@@ -240,7 +244,7 @@ def _definition_backward(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the heads [G, 2] by the definition, for all of them at once, some queries at a time."""
     b, h = heads.unbind(1)
-    q, k, v, s = (tensor[b, h] for tensor in spec.ready(*(tensor.detach() for tensor in tensors)))  # [G, N or M, .]
+    q, k, v, s = (tensor[b, h] for tensor in spec.prepare_inputs(*(tensor.detach() for tensor in tensors)))  # [G, N or M, .]
     g = grad[b, h].to(q.dtype)
     M, D = v.shape[1:]
     allowed, bias = _pairs(spec, heads, q, M)

@@ -17,9 +17,9 @@ from .deprecation import warn_deprecated
 from .dropout import draw_seed
 from .mask_specs import MaskChoice
 from .score_functions import ScoreActivation
-from .spec import HALF, AttentionSpec, make_spec, transformed
+from .spec import HALF, AttentionSpec, in_functorch_transform, make_spec, watched
 
-_OPERATORS = ("native", "factored", "blocked")
+_OPERATORS = ("native", "factored", "blocked", "triton")
 _RENAMED = {"keep": "attention_mask", "pairwise": "score_activation"}
 
 
@@ -53,7 +53,7 @@ def tensorized_attention(
         score_activation: sigma_t: "logsigmoid" (the factor is sigmoid(score)), "identity" (exp(score)), or a callable.
         scale: factor of the dot product; default: 1 / sqrt(I).
         dropout_p: attention dropout; applied to both factors of the numerator, not to the denominator.
-        backend: "auto", "native", "factored", "blocked" or "reference"; see `explain_backend`.
+        backend: "auto", "native", "triton", "factored", "blocked" or "reference"; see `explain_backend`.
 
     Returns:
         The attended values [B, H, N, D], in the dtype of the inputs.
@@ -67,7 +67,7 @@ def tensorized_attention(
     q, k, v, s = _one_dtype(q, k, v, s)
     options: dict[str, Any] = {"score_activation": score_activation, "scale": scale, "dropout_p": dropout_p}
     spec = make_spec(q, k, v, s, masks=masks, attention_mask=attention_mask, **options)
-    return run(choose(spec, backend, device=q.device.type, keys=k.shape[2]), spec, q, k, v, s)
+    return run(choose(spec, backend, device=q.device.type, keys=k.shape[2], tensors=(q, v)), spec, q, k, v, s)
 
 
 def explain_backend(q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, backend: str = "auto", **options: Any) -> str:
@@ -80,7 +80,8 @@ def explain_backend(q: Tensor, k: Tensor, v: Tensor, s: Tensor, *, backend: str 
         TypeError, ValueError: as in `tensorized_attention`.
     """
     q, k, v, s = _one_dtype(q, k, v, s)
-    return describe(choose(make_spec(q, k, v, s, **options), backend, device=q.device.type, keys=k.shape[2]))
+    spec = make_spec(q, k, v, s, **options)
+    return describe(choose(spec, backend, device=q.device.type, keys=k.shape[2], tensors=(q, v)))
 
 
 def describe(choice: Choice) -> str:
@@ -89,17 +90,20 @@ def describe(choice: Choice) -> str:
 
 
 def run(choice: Choice, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
-    """Run a backend. Autocast has no effect inside: every backend computes half precision in float32 and rounds once."""
+    """Run a backend. Autocast has no effect inside.
+
+    Half precision is computed in float32 and rounded once, except by `triton`, whose sums alone are float32.
+    """
     if torch.is_autocast_enabled(q.device.type if q.device.type != "meta" else "cpu"):
         with torch.autocast(q.device.type, enabled=False):
             return run(choice, spec, q, k, v, s)
     if 0 in (*q.shape[:3], *v.shape):
-        return _nothing(q, k, v, s)
-    seed = draw_seed() if spec.dropout_p > 0 else None
+        return _empty_output(q, k, v, s)
     name = choice.backend.name
+    seed = draw_seed(q.device if name == "triton" else None) if spec.dropout_p > 0 else None
     named = name in _OPERATORS and isinstance(spec.score_activation, str)
-    if named and _through_operator(q) and not trainable_bias(spec):
-        out = _operate(name, spec, q, k, v, s, seed)
+    if named and _needs_operator(q) and not trainable_bias(spec):
+        out = _call_operator(name, spec, q, k, v, s, seed)
     else:
         out = choice.backend.attend(spec, q, k, v, s, seed)
     if spec.skip_padded_queries and name != "native":  # the native kernel leaves them out
@@ -108,20 +112,17 @@ def run(choice: Choice, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s:
     return out
 
 
-def _operate(name: str, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None) -> Tensor:
+def _call_operator(name: str, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None) -> Tensor:
     """The operator; half precision is widened outside of it, so that its backward pass does not see a rounded output."""
-    if spec.dtype not in HALF:
+    if spec.dtype not in HALF or name == "triton":
         return operators.attend(name, spec, q, k, v, s, seed)
     whole = replace(spec, dtype=torch.float32)
     return operators.attend(name, whole, q.float(), k.float(), v.float(), s.float(), seed).to(spec.dtype)
 
 
-def _through_operator(q: Tensor) -> bool:
-    """Whether to run as an operator: for a compiler, a tensor subclass (fake tensors), a dispatch mode (FLOP counters)."""
-    if torch.compiler.is_compiling():
-        return not torch.compiler.is_exporting()
-    watched = type(q) not in (Tensor, torch.nn.Parameter) or q.device.type == "meta"
-    return (watched or torch._C._len_torch_dispatch_stack() > 0) and not transformed()
+def _needs_operator(q: Tensor) -> bool:
+    """Whether to run as an operator, which is one node for whatever watches the call."""
+    return watched(q) and not torch.compiler.is_exporting() and not in_functorch_transform()
 
 
 def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_activation: Any) -> tuple[Any, Any]:
@@ -129,7 +130,7 @@ def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_
     for old, value in renamed.items():
         if old not in _RENAMED:
             raise TypeError(f"tensorized_attention() got an unexpected keyword argument {old!r}")
-        warn_deprecated(f"{old}= is deprecated; use {_RENAMED[old]}=")
+        warn_deprecated(f"{old}= is deprecated and will be removed in version 0.4; use {_RENAMED[old]}=")
         if old == "keep":
             if attention_mask is not None:
                 raise TypeError("keep is the deprecated name of attention_mask; pass only attention_mask")
@@ -142,7 +143,7 @@ def _take_renamed(renamed: dict[str, Any], attention_mask: Tensor | None, score_
 
 
 def _one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Under autocast some layers return half precision and some float32: use the widest. Otherwise leave them alone."""
+    """Under autocast some layers return half precision and some float32: use the widest. Otherwise return them unchanged."""
     first = tensors[0]
     if not all(isinstance(tensor, Tensor) for tensor in tensors) or first.device.type == "meta":
         return tensors
@@ -154,7 +155,7 @@ def _one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.to(widest) for tensor in tensors)
 
 
-def _nothing(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
+def _empty_output(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> Tensor:
     """No key to attend to, or no query: zeros with gradient 0, whatever the backend."""
     zeros = sum(tensor.masked_fill(torch.ones_like(tensor, dtype=torch.bool), 0.0).sum() for tensor in (q, k, v, s))
     return v.new_zeros(*q.shape[:3], v.shape[3]) + zeros

@@ -24,7 +24,7 @@ _FEATURES = 16
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Return tensorized attention without a branch outside the graph: [B, H, N, D]."""
-    q, k, v, s = spec.ready(q, k, v, s)
+    q, k, v, s = spec.prepare_inputs(q, k, v, s)
     _, exponent = token_exponent(spec, q, k)  # [B, H, N, M]
     real = s if spec.attention_mask is None else s.masked_fill(~spec.attention_mask[:, None, :, None], -math.inf)
     pair = torch.exp(exponent - _finite(exponent.amax(3, keepdim=True)))  # 0 throughout an empty row
@@ -33,11 +33,11 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
     empty = (pair.amax(3, keepdim=True) == 0.0).expand_as(total)
     fast = ((pair @ (source * v)) / total.masked_fill(empty, 1.0)).to(spec.dtype)
     doubtful = ((total < TINY) & ~empty).any()
-    chosen: Tensor = torch.cond(doubtful, _definition, _as_found, (exponent, v, s, fast))
+    chosen: Tensor = torch.cond(doubtful, _definition, _keep_fast_result, (exponent, v, s, fast))
     return chosen.reshape(fast.shape)
 
 
-def _as_found(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
+def _keep_fast_result(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
     return fast.clone().reshape(-1)  # flat, so that the sizes of both ways are seen to be the same
 
 
@@ -53,5 +53,5 @@ def _definition(exponent: Tensor, v: Tensor, s: Tensor, fast: Tensor) -> Tensor:
 
 
 def _finite(highest: Tensor) -> Tensor:
-    """A maximum to take off: 0 where there is none."""
+    """The maximum to subtract; 0 for rows without a finite value."""
     return highest.masked_fill(highest == -math.inf, 0.0)

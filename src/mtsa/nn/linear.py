@@ -14,7 +14,7 @@ from torch import Tensor, nn
 class HeadLinear(nn.Module):
     """A separate linear layer for each head: [H, T, in] -> [H, T, out].
 
-    The input may come in parts, `layer(a, b)` for `layer(torch.cat([a, b], -1))`, which saves the memory of joining them.
+    The input may be passed in parts, `layer(a, b)` for `layer(torch.cat([a, b], -1))`, which saves the memory of joining them.
     """
 
     def __init__(self, num_heads: int, in_features: int, out_features: int, *, bias: bool, **factory: Any) -> None:

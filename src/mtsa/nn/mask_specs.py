@@ -102,7 +102,7 @@ class HeadMasks:
 
     @property
     def full(self) -> bool:
-        """Whether nothing is forbidden and nothing is added."""
+        """Whether all pairs are allowed and there is no bias."""
         return self.tensor is None and all(isinstance(rule, Full) for rule in self.rules)
 
     def runs(self) -> Iterator[tuple[Mask, int, int]]:
@@ -187,7 +187,7 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
         TypeError: a value that is not a mask.
     """
     if isinstance(masks, Mask):
-        _check_answer(masks)
+        _check_returns_bool(masks)
         return (masks,) * heads
     rules: tuple[Mask, ...]
     if isinstance(masks, str):
@@ -207,23 +207,23 @@ def rules_for(masks: Any, heads: int) -> tuple[Mask, ...]:
         if not isinstance(rule, Mask):
             raise TypeError(f"masks contains {rule!r}, a {type(rule).__name__}; it must be {HEADS_HINT}")
     for rule in dict.fromkeys(rules):
-        _check_answer(rule)
+        _check_returns_bool(rule)
     if len(rules) != heads:
         raise ValueError(f"masks specify {len(rules)} heads, but there are {heads}; pass {HEADS_HINT}")
     return rules
 
 
-def _check_answer(rule: Mask) -> None:
-    """Check that a user-defined mask returns bools, as far as that shows for one pair of positions."""
+def _check_returns_bool(rule: Mask) -> None:
+    """Check on one pair of positions that a user-defined mask returns a bool tensor."""
     if isinstance(rule, And | Or):
-        _check_answer(rule.left)
-        _check_answer(rule.right)
+        _check_returns_bool(rule.left)
+        _check_returns_bool(rule.right)
     if type(rule).__module__ == Mask.__module__:
         return
     place = torch.zeros(1, 1, dtype=torch.long, device="cpu")
     try:
         found = rule.allowed(place, place)
-    except Exception:  # it may need more positions than one; the call itself will show
+    except Exception:  # it may require more than one position; the call itself raises the error
         return
     if not isinstance(found, Tensor) or found.dtype is not torch.bool:
         what = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"

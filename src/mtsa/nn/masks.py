@@ -43,7 +43,7 @@ class Mask:
 
     def allowed(self, query: Tensor, key: Tensor) -> Tensor:
         """Return True where the query attends to the key; the two integer tensors of positions are broadcast."""
-        raise TypeError(f"{type(self).__name__} must define allowed(query, key)")
+        raise NotImplementedError(f"{type(self).__name__} must define allowed(query, key)")
 
     def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor | None:
         """Return the bias added to the score of each pair, in this dtype, or None for no bias."""

@@ -1,7 +1,8 @@
 """Tensorized attention as custom operators, for `torch.compile`, fake tensors, profilers and FLOP counters.
 
-A compiled graph has one node for the whole attention. Inside, `native` runs as it is, and `factored` as `blocked`, which
-computes the same without autograd; `reference` needs no operator. Masks are spec strings, user-defined ones tensors.
+A compiled graph has one node for the whole attention. Inside, `native` and `triton` run as they are, and `factored` as
+`blocked`, which computes the same without autograd; `reference` needs no operator. Masks are spec strings, user-defined ones
+tensors.
 
 Notation: B batch, H heads, N queries, M keys, I score width, D head width.
 """
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from . import blocked
-from .kernels import cpu
+from .kernels import cpu, triton, triton_check
 from .mask_specs import HeadMasks, parse
 from .masks import Full
 from .spec import AttentionSpec
@@ -75,10 +76,15 @@ def tensorized_attention(
     q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None,
     seed: Tensor | None, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return the output, and what the native backward pass needs (empty for the others)."""
+    """Return the output, and what the backward pass of native and triton needs (empty for the others)."""
     spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         return cpu.forward(spec, seed, q, k, v, s)
+    if name == "triton":
+        if triton_check.failure(spec, q, v) is None:
+            return triton.forward(spec, seed, q, k, v, s)
+        out = _contiguous(blocked.forward(spec, seed, q, k, v, s))
+        return out, out.new_empty(out.shape, dtype=torch.float32), out.new_empty(out.shape[:3], dtype=torch.float32)
     empty = q.new_empty(0, dtype=torch.float32)
     return _contiguous(blocked.forward(spec, seed, q, k, v, s)), empty, empty.clone()
 
@@ -91,7 +97,7 @@ def _(
     B, H, N, _ = q.shape
     D = v.shape[3]
     out = q.new_empty_strided((B, H, N, D), (N * H * D, D, H * D, 1))
-    if name != "native":
+    if name not in ("native", "triton"):
         return out, q.new_empty(0, dtype=torch.float32), q.new_empty(0, dtype=torch.float32)
     return out, q.new_empty((B, H, N, D), dtype=torch.float32), q.new_empty((B, H, N), dtype=torch.float32)
 
@@ -106,6 +112,8 @@ def tensorized_attention_backward(
     spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         found = cpu.backward(spec, seed, grad, out, total, shift, q, k, v, s)
+    elif name == "triton" and triton_check.failure(spec, q, v) is None:
+        found = triton.backward(spec, seed, grad, out, total, shift, q, k, v, s)
     else:
         found = blocked.backward(spec, seed, grad, q, k, v, s)
     return found[0].contiguous(), found[1].contiguous(), found[2].contiguous(), found[3].contiguous()

@@ -75,12 +75,12 @@ class Source2Token(nn.Module):
             TypeError, ValueError: if x or attention_mask is of the wrong type, dtype or shape.
         """
         if keep is not None:
-            warn_deprecated("keep= is deprecated; use attention_mask=")
+            warn_deprecated("keep= is deprecated and will be removed in version 0.4; use attention_mask=")
         x, mask = self._ready(x, keep if attention_mask is None else attention_mask)
         return (self._weights(x, mask) * x).sum(1)
 
     def _ready(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """x with 0 at padded positions, whatever they hold, and the mask as bool."""
+        """Return x with 0 at padded positions, and the mask as bool."""
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}; it must be a tensor [B, N, {self.embed_dim}]")
         if x.dim() != 3 or x.shape[2] != self.embed_dim:

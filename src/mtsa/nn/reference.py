@@ -66,7 +66,7 @@ def safe_softmax(exponent: Tensor, dim: int) -> Tensor:
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Return tensorized attention by its definition: [B, H, N, D]."""
-    q, k, v, s = spec.ready(q, k, v, s)
+    q, k, v, s = spec.prepare_inputs(q, k, v, s)
     weight = weight_tensor(spec, q, k, s)  # [B, H, N, M, D]
     if seed is not None:
         # Appendix A.3: E^R and E^X are dropped in the numerator only, each kept with probability sqrt(1 - dropout_p).

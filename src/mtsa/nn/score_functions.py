@@ -64,6 +64,6 @@ def apply(function: Callable[[Tensor], Tensor], score: Tensor) -> Tensor:
     if not isinstance(scaled, Tensor) or scaled.shape != score.shape:
         came = tuple(scaled.shape) if isinstance(scaled, Tensor) else type(scaled).__name__
         raise ValueError(
-            f"the score activation changed the shape of the scores from {tuple(score.shape)} to {came}; it must keep it"
+            f"the score activation must return a tensor of the shape of its input, {tuple(score.shape)}, got {came}"
         )
     return scaled.to(torch.promote_types(scaled.dtype, score.dtype))

@@ -54,7 +54,7 @@ class AttentionSpec:
         real = self.attention_mask[:, None, None, keys[0] : keys[1]]  # [B, 1, 1, u]
         return real if allowed is None else allowed & real
 
-    def ready(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def prepare_inputs(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the four tensors in the compute dtype, with 0 at padded keys, so that NaN there has no effect."""
         q, k, v, s = (tensor.to(self.compute_dtype) for tensor in (q, k, v, s))
         if self.attention_mask is not None:
@@ -63,9 +63,17 @@ class AttentionSpec:
         return q, k, v, s
 
 
-def transformed() -> bool:
+def in_functorch_transform() -> bool:
     """Return whether a transform of torch.func (vmap, grad, jacrev, ...) is active."""
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def watched(q: Tensor) -> bool:
+    """Return whether a call is traced by a compiler, has fake tensors, or runs under a dispatch mode (FLOP counters)."""
+    if torch.compiler.is_compiling():
+        return True
+    special = type(q) not in (Tensor, torch.nn.Parameter) or q.device.type == "meta"
+    return special or torch._C._len_torch_dispatch_stack() > 0
 
 
 def make_spec(

@@ -27,7 +27,7 @@ _LONG = 1 << 20  # pairs of a head from which on output and denominators are com
 def _load() -> ctypes.CDLL | str:
     """The loaded library, or the reason why there is none."""
     if os.environ.get("MTSA_NATIVE") == "0":
-        return "switched off by MTSA_NATIVE=0"
+        return "disabled by MTSA_NATIVE=0"
     found = sorted(Path(__file__).parent.glob("_cpu*.so")) + sorted(Path(__file__).parent.glob("_cpu*.pyd"))
     if not found:
         return "not built: no C++ compiler was found at installation"
