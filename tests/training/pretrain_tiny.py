@@ -17,11 +17,11 @@ def _without_dropout(*given):
     return config
 
 
-def run(out, shared, save_every=5):
+def run(out, sharded, save_every=5):
     pretraining._config = _without_dropout
     try:
         texts = [text for text, _ in sentences(300)]
-        return pretrain(texts, out, SETTING, save_every=save_every, shared=shared)
+        return pretrain(texts, out, SETTING, save_every=save_every, sharded=sharded)
     finally:
         pretraining._config = _real
 

@@ -48,7 +48,7 @@ def test_the_code_of_the_card_runs(runs, task, monkeypatch):
     monkeypatch.chdir(folder.parent)
     names = {}
     exec(code, names)
-    assert names["answer"] is not None
+    assert names["prediction"] is not None
 
 
 def test_the_owner_may_go_on_with_the_card(runs, tmp_path):

@@ -158,10 +158,10 @@ def test_the_metric_selects_the_best_step_and_stops_early(folder, tmp_path, monk
 def test_metrics_of_a_task_that_derives_from_classification_have_a_score_of_their_own():
     """Such as the one in docs/extending.md: its metrics need no accuracy."""
     score = PartScore(score_numbers([1.0, 2.0], [1.0, 3.0]))
-    assert score.curve()["score"] == -0.5
-    assert score.curve("mae")["score"] == 0.5
+    assert score.scalars()["score"] == -0.5
+    assert score.scalars("mae")["score"] == 0.5
     with pytest.raises(InputError, match=r"training\.metric is macro_f1, .* mse, mae"):
-        score.curve("macro_f1")
+        score.scalars("macro_f1")
 
 
 @pytest.mark.parametrize("task", ["regression", "similarity", "tagging", "srl", "translation"])
@@ -197,7 +197,7 @@ def remarks(folder, out, **training):
 
 def test_a_rare_class_is_named_with_its_count(folder, tmp_path):
     (remark,) = remarks(folder, tmp_path / "plain")
-    for words in ('class "fruit" (9)', "159 examples", "--metric macro_f1", "--class-weights balanced"):
+    for words in ('class "fruit" (9 examples)', "159 examples", "--metric macro_f1", "--class-weights balanced"):
         assert words in remark
     assert remarks(folder, tmp_path / "weights", class_weights="balanced") == []
     assert remarks(folder, tmp_path / "metric", metric="macro_f1") == []

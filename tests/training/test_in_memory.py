@@ -134,7 +134,7 @@ BAD = {
     "tuples": ([("a", "b", "c")], r"row 1 is .*\(text, label\)"),
     "no text": ([{"text": None, "label": "x"}], "train, row 1"),
     "no column": ([{"words": "a", "label": "x"}], 'no column "text"'),
-    "objects": ([{"text": "a", "label": object()}], "row 1.*is not supported as data"),
+    "objects": ([{"text": "a", "label": object()}], "row 1.*is not supported"),
     "frame without a text": (pandas.DataFrame({"text": ["a", None], "label": ["x", "y"]}), 'train, row 2: column "text"'),
     "frame without a label": (pandas.DataFrame({"text": ["a", "b"], "label": ["x", None]}), "train, row 2: the label"),
     "frame without the column": (pandas.DataFrame({"words": ["a"], "label": ["x"]}), 'no column "text"'),

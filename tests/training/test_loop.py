@@ -157,7 +157,7 @@ def test_a_loss_that_is_not_finite_is_refused(labelled_csv, tmp_path):
     found = make_loop(labelled_csv, tmp_path, max_steps=3, learning_rate=0.01)
     with torch.no_grad():
         found.model.words.tuned.fill_(torch.nan)
-    with pytest.raises(InputError, match=r"Loss became nan at step 1\. Try a lower training\.learning_rate \(now 0\.01\)"):
+    with pytest.raises(InputError, match=r"loss became nan at step 1\. Try a lower training\.learning_rate \(now 0\.01\)"):
         found.run(lambda step, note: None)
 
 

@@ -83,7 +83,9 @@ def test_columns_of_official_files_are_kept(trained, tmp_path, ending):
     out = tmp_path / "kept.jsonl"
     folder = str(trained[2].run.folder)
     kept = "pairID,genre" if ending == "tsv" else "pairID"
-    done = CliRunner().invoke(app, ["predict", folder, str(path), "--format", "nli", "--keep", kept, "--out", str(out)])
+    done = CliRunner().invoke(
+        app, ["predict", folder, str(path), "--format", "nli", "--keep-columns", kept, "--out", str(out)]
+    )
     assert done.exit_code == 0, done.output
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["pairID"] for row in found] == [row[3] for row in rows]

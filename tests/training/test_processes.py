@@ -163,7 +163,7 @@ def test_batches_smaller_than_the_processes_are_refused(tmp_path):
     two = [*ONE_MACHINE, "-m", "mtsa", "train", str(path), "--out", str(tmp_path / "run")]
     done = subprocess.run(two, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    assert "2 processes require batches of at least as many" in done.stderr
+    assert "must be at least the number of processes (2)" in done.stderr
 
 
 def test_resume_of_sharded_weights_matches_uninterrupted_run(trained, tmp_path):
@@ -245,7 +245,7 @@ def test_a_stopped_run_saves_its_step_and_resumes(undisturbed, tmp_path, way, nu
     finally:
         process.kill()
     assert process.returncode != 0
-    assert "Rerun the command to resume" in told
+    assert "rerun the command to resume" in told
     (saved,) = checkpoints.list_checkpoints(folder / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 72
     assert {f"rng-{rank}.safetensors" for rank in range(2)} < {file.name for file in saved.iterdir()}
@@ -278,7 +278,7 @@ def test_two_machines_give_the_weights_of_one(trained, tmp_path):
 @pytest.mark.parametrize("way", ["copies", "shares"])
 def test_pretraining_on_two_processes(tmp_path, way):
     """The GPT that two processes train is that of one."""
-    pretrain_tiny.run(tmp_path / "one", shared=False)
+    pretrain_tiny.run(tmp_path / "one", sharded=False)
     run_command([*ONE_MACHINE, "-m", "tests.training.pretrain_tiny", str(tmp_path / "two"), way])
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert_close_weights(first, second)

@@ -59,7 +59,7 @@ def test_the_papers_settings(name, optimizer, rate, batch, steps, dropout, l2, a
 
 
 def test_a_recipe_survives_being_written():
-    recipe = load_recipe("sst5.paper", ["encoder.scales=['identity', 'identity']", 'data.delimiter=";"'])
+    recipe = load_recipe("sst5.paper", ["encoder.score_activation=identity", 'data.delimiter=";"'])
     assert make_recipe(tomllib.loads(to_toml(recipe)), []) == recipe
 
 
@@ -92,8 +92,8 @@ WRONG = {
         "model.predicate_dim is not used by task tagging",
     ),
     "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"task srl does not support a \[pretrained\] model"),
-    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests must contain additional test files"),
-    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "with different names"),
+    "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests requires data.test"),
+    "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "must have different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),
     "tests of numbers": ({"data": {"test": "t.csv", "tests": [3]}}, [], "data.tests is 3; it must be a string"),
     "halving": (
@@ -109,7 +109,7 @@ WRONG = {
     "encoder type": ({"encoder": {"name": "bilstm", "width": "wide"}}, [], "encoder.width is 'wide'"),
     "no encoder": ({"encoder": {"width": 3}}, [], "requires a name"),
     "unread warm-up": ({"training": {"warmup_steps": 10}}, [], "the constant schedule has no warm-up"),
-    "unread member": ({"vectors": {"member": "a"}}, [], "vectors.member is set, but vectors.file is not"),
+    "unread member": ({"vectors": {"member": "a"}}, [], "vectors.member requires vectors.file"),
     "setting form": ({}, ["batch=3"], "section.key=value"),
     "setting key": ({}, ["training.bach_size=3"], 'did you mean "batch_size"'),
 }

@@ -54,7 +54,7 @@ def test_a_signal_saves_the_step_and_stops(whole, tmp_path, number):
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Rerun the command to resume" in told
+    assert "rerun the command to resume" in told
     assert len(told.strip().splitlines()) == 1
     (saved,) = checkpoints.list_checkpoints(tmp_path / "run" / "checkpoints")
     assert 0 < checkpoints.step_of(saved) < 40

@@ -58,7 +58,7 @@ def test_what_is_no_sentence_is_refused(names):
     again = mtsa.load(folder / "run")
     assert type(again) is type(model)
     assert again.predict(["Bob saw Rome"]) == model.predict(["Bob saw Rome"])
-    with pytest.raises(InputError, match="without sentence vectors"):
+    with pytest.raises(InputError, match="no sentence vectors"):
         sentence_transformer(folder / "run")
     assert not (folder / "run" / "modules.json").exists()
 
@@ -116,11 +116,11 @@ def test_rows_of_roles():
     batch = part.collate([several, several + 1, empty])
     first, second = part.questions[several].sentence.frames[:2]
     assert batch["predicates"].nonzero().tolist() == [[0, first.predicate], [1, second.predicate]]
-    assert batch["found"][0].gt(0).nonzero()[:, 0].tolist() == [
+    assert batch["predicate_labels"][0].gt(0).nonzero()[:, 0].tolist() == [
         one.predicate for one in part.questions[several].sentence.frames
     ]
-    assert (batch["found"][1] == IGNORED).all()  # said once for each sentence
-    assert (batch["found"][2, : len(part.rows[empty])] == 0).all()
+    assert (batch["predicate_labels"][1] == IGNORED).all()  # said once for each sentence
+    assert (batch["predicate_labels"][2, : len(part.rows[empty])] == 0).all()
     assert (batch["labels"][2] == IGNORED).all()
     spans = [prepared.labels[tag] for tag in batch["labels"][1].tolist() if tag != IGNORED]
     assert "B-V" in spans
@@ -140,7 +140,7 @@ def test_long_training_sentences_are_cut_and_their_late_predicates_left_out(tmp_
     assert len(prepared.parts["dev"]) == 12
     assert max(prepared.parts["dev"].lengths) == 3
     assert "train: 4 texts truncated to 2 words" in prepared.remarks
-    assert prepared.parts["train"].collate([0])["found"].tolist() == [[1, 1]]
+    assert prepared.parts["train"].collate([0])["predicate_labels"].tolist() == [[1, 1]]
 
 
 def test_figures_of_verbs_are_those_of_verbs(tmp_path):
@@ -177,7 +177,7 @@ def test_another_encoder_in_a_recipe_keeps_its_size():
     for name in ("stacked_multihead", "stacked_bilstm", "stacked_multi_cnn"):
         made = build_recipe("srl.paper", encoder=name)
         assert (made.encoder["layers"], made.encoder["width"], made.encoder["hidden"]) == (10, 200, 800)
-    assert "scales" not in build_recipe("srl.paper", encoder="stacked_multihead").encoder
+    assert "score_activation" not in build_recipe("srl.paper", encoder="stacked_multihead").encoder
 
 
 def test_resume_of_roles_matches_uninterrupted_run(tmp_path):

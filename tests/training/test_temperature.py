@@ -118,7 +118,7 @@ def test_every_way_to_use_a_model_gives_the_same_calibrated_probabilities(traine
     found = {"predict": as_rows(predictor, [one.probabilities for one in predictor.predict(inputs)])}
     questions = [{"text": one} if task == "classification" else {"text": one[0], "pair": one[1]} for one in inputs]
     with TestClient(build_app({task: ServedModel(task, predictor)}, Limits()), base_url="http://localhost") as client:
-        answers = client.post("/api/predict", json={"model": task, "questions": questions}).json()["answers"]
+        answers = client.post("/api/predict", json={"model": task, "inputs": questions}).json()["predictions"]
     found["serve"] = as_rows(predictor, [one["probabilities"] for one in answers])
     classify = pipeline("text-classification", model=str(predictor.run.folder), top_k=None)
     piped = [
@@ -231,12 +231,12 @@ def test_semantic_roles_have_a_temperature_for_tags_and_one_for_predicates(runs)
     split = read_split(predictor.recipe)
     dev, _ = get_task("srl").encode(predictor.recipe, predictor.tokenizer, predictor.labels, split.dev, training=False)
     batch = dev.collate(range(len(dev)))
-    labels, found = batch.pop("labels"), batch.pop("found")
+    labels, found = batch.pop("labels"), batch.pop("predicate_labels")
     plain = uncalibrated(predictor).model
     plain.config.finder_temperature = 1.0
     before, after = plain(**batch), predictor.model(**batch)
     tags, marks = labels != IGNORED, found != IGNORED
-    binary = torch.stack([torch.zeros_like(before.found[marks]), before.found[marks]], -1)
+    binary = torch.stack([torch.zeros_like(before.predicate_logits[marks]), before.predicate_logits[marks]], -1)
     expected = {
         "softmax_temperature": fit_temperature(before.logits[tags], labels[tags]),
         "finder_temperature": fit_temperature(binary, found[marks]),
@@ -245,4 +245,4 @@ def test_semantic_roles_have_a_temperature_for_tags_and_one_for_predicates(runs)
         assert config[name] == pytest.approx(value, rel=1e-4)
         assert abs(value - 1.0) > 0.01
     torch.testing.assert_close(after.logits, before.logits / config["softmax_temperature"])
-    torch.testing.assert_close(after.found, before.found / config["finder_temperature"])
+    torch.testing.assert_close(after.predicate_logits, before.predicate_logits / config["finder_temperature"])

@@ -121,7 +121,7 @@ def test_the_auxiliary_loss_is_that_of_the_language_model(gpt, data):
     part = prepared.parts["train"]
     inputs = part.collate([0, 1, 2])
     joint = model(**inputs).loss
-    model.config.language = 0.0
+    model.config.lm_weight = 0.0
     plain = model(**inputs).loss
     whole = AutoModelForCausalLM.from_pretrained(gpt).eval()
     total, count = 0.0, 0
@@ -181,7 +181,7 @@ def test_single_texts_and_signs_of_other_tokenisers(tmp_path, data, gpt):
 
     assert encode_texts(prepared.inputs.tokenizer, ["the red plum there"], 4) == ([[2, 4, 5, 3]], 1)
     wanted = recipe_for(data, folder)
-    with pytest.raises(InputError, match=r"lm_weight is 0.3, but .*bert is not a GPT or GPT-2 model"):
+    with pytest.raises(InputError, match=r"requires a GPT or GPT-2 model, but .*bert is not one"):
         prepare(wanted, read_split(wanted))
 
 
@@ -211,7 +211,7 @@ WRONG = {
         r"no/such/folder: no such folder, and not a valid name on the Hugging Face hub",
     ),
     "negative": ({"model": "x", "lr_multiplier": -1.0}, "pretrained.lr_multiplier is -1.0; it must be at least 0"),
-    "no model": ({"lm_weight": 0.3}, "has settings, but pretrained.model is not set"),
+    "no model": ({"lm_weight": 0.3}, "requires pretrained.model"),
 }
 
 

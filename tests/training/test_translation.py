@@ -221,14 +221,14 @@ def test_empty_lines_are_left_out_and_told(tmp_path):
     found = read_parallel(tmp_path / "a.en", tmp_path / "b.de")
     assert [(one.text, one.label, one.line) for one in found] == [("a", "d", 1)]
     (remark,) = found.remarks()
-    assert all(word in remark for word in ("a.en", "2 rows", "empty text", "line 2, 3"))
+    assert all(word in remark for word in ("a.en", "2 rows", "empty text", "lines 2, 3"))
 
 
 WRONG = {
-    "no target": ({"data": {"train": "a.en"}}, "every file needs a target file"),
+    "no target": ({"data": {"train": "a.en"}}, "missing target file"),
     "encoder": ({"encoder": {"name": "bilstm"}}, "supports the encoders multihead and mtsa"),
     "options": ({"encoder": {"name": "multihead", "heads": 2}}, "multihead has no options"),
-    "swap": ({"encoder": {"name": "mtsa", "source": "query"}}, 'unknown source "query"'),
+    "swap": ({"encoder": {"name": "mtsa", "source_input": "query"}}, 'unknown source_input "query"'),
     "swap key": ({"encoder": {"name": "mtsa", "head_dim": 3}}, 'has no option "head_dim"'),
     "masks": ({"encoder": {"name": "mtsa", "masks": "forward*3"}}, r"\[encoder\]"),
     "vectors": ({"vectors": {"file": "x"}}, "task translation uses subwords"),
@@ -240,7 +240,7 @@ WRONG = {
     ),
     "targets elsewhere": (
         {"task": "classification", "data": {"train_target": "x"}},
-        "translations apply to task translation only",
+        "apply to task translation only",
     ),
     "pooling": ({"model": {"pooling": "max"}}, "model.pooling is not used by task translation"),
 }
@@ -267,17 +267,17 @@ def test_mistakes_at_the_command_line(trained):
     folder, _ = trained
     run = str(folder / "run")
     for arguments, told in (
-        (["predict", run, "a text", "--pair", "x"], "--pair does not apply to models for translation"),
-        (["predict", run, "a text", "--format", "csv"], "--format does not apply to models for translation"),
+        (["predict", run, "a text", "--pair", "x"], "--pair does not apply to task translation"),
+        (["predict", run, "a text", "--format", "csv"], "--format does not apply to task translation"),
         (["evaluate", run, "--data", str(folder / "test.en")], "missing reference translations of"),
         (
-            ["evaluate", run, "--data", str(folder / "test.en"), "--picture", "a.png"],
-            "--picture does not apply to models for translation",
+            ["evaluate", run, "--data", str(folder / "test.en"), "--plot", "a.png"],
+            "--plot does not apply to task translation",
         ),
         (["predict", run, "missing.en"], "looks like a file name"),
         (
             ["train", "--task", "translation", "--train", str(folder / "test.en"), "--out", "x"],
-            "every file needs",
+            "missing target file",
         ),
     ):
         done = CliRunner().invoke(app, arguments)
@@ -300,7 +300,11 @@ def test_the_papers_setups(name, steps, warmup, tokens, beta2, bias):
     assert training.schedule == "inverse_sqrt"
     assert (recipe.model.label_smoothing, recipe.translator.length_penalty) == (0.1, 0.6)
     assert recipe.swap["source_bias"] == bias
-    assert (recipe.swap["masks"], recipe.swap["pairwise"], recipe.swap["source_scale"]) == ("full", "identity", "logsigmoid")
+    assert (recipe.swap["masks"], recipe.swap["score_activation"], recipe.swap["source_activation"]) == (
+        "full",
+        "identity",
+        "logsigmoid",
+    )
 
 
 def test_signs_in_a_text_are_text():

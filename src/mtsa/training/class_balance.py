@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mtsa.messages import counted
+
 _RARE = 0.2  # of the mean class size
 _SHOWN = 3  # rare classes that the remark names
 
@@ -20,7 +22,7 @@ def rare_class_remarks(labels: Sequence[str], counts: Sequence[int]) -> list[str
     rare = sorted((count, label) for label, count in zip(labels, counts, strict=False) if count < limit)
     if not rare:
         return []
-    named = ", ".join(f'"{label}" ({count:,})' for count, label in rare[:_SHOWN])
+    named = ", ".join(f'"{label}" ({counted(count, "example")})' for count, label in rare[:_SHOWN])
     more = f" and {len(rare) - _SHOWN:,} more" if len(rare) > _SHOWN else ""
     what = f"class {named} is" if len(rare) == 1 else f"classes {named}{more} are"
     choices = "consider --metric macro_f1 to weight classes equally in model selection, or --class-weights balanced"

@@ -75,24 +75,28 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
         InputError: the recipe has dev or test files, or there are fewer examples than folds.
     """
     if recipe.data.dev or recipe.data.test:
-        raise InputError("--folds creates dev and test parts by cross-validation; remove --dev and --test")
+        raise InputError("--folds creates dev and test sets by cross-validation; remove --dev and --test")
     if recipe.data.phrases:
         raise InputError(
-            "--folds would distribute phrases of the same sentence over training and test data; remove data.phrases"
+            "--folds would distribute phrases of the same sentence over training and test data; add --set data.phrases=false"
         )
     read = dataset or read_dataset(recipe)
     split = read.split(recipe)
     assert isinstance(split.train, list)  # shards need a dev file, which is not allowed with folds
     examples = sorted([*split.train, *split.dev, *split.test], key=lambda example: example.line)
     if len(examples) < 2 * folds:
-        raise InputError(f"{len(examples)} examples are too few for {folds} folds")
+        raise InputError(
+            f"{len(examples)} examples are too few for {folds} folds, which need at least "
+            f"{2 * folds}; add examples or use fewer folds"
+        )
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
     if get_task(recipe.task).stratified:
         counts = Counter(str(example.label) for example in examples)
         label, least = min(counts.items(), key=lambda item: item[1])
         if least < 3:
             raise InputError(
-                f'class "{label}" has {least} example{"" if least == 1 else "s"}; cross-validation needs at least 3 per class'
+                f'class "{label}" has {least} example{"" if least == 1 else "s"}; cross-validation '
+                "needs at least 3 per class; add examples, or remove the class"
             )
         order.sort(key=lambda place: str(examples[place].label))  # distributes each class over the folds
     splits = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 if TYPE_CHECKING:
     from .pretrained_inputs import PretrainedFacts
 
@@ -23,7 +21,7 @@ _WITH_VECTORS: Sections = {"vectors": {"lr_multiplier": 0.3}, "model": {"dropout
 
 _FINE_TUNING: dict[str, Any] = {
     "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "weight_decay": 0.01, "max_grad_norm": 1.0,
-    "batch_size": 32, "length_pool": 200, "patience": 0,
+    "batch_size": 32, "length_pool": 200, "patience": 0, "precision": "auto",
 }  # fmt: skip
 _PRETRAINED_EPOCHS = ((100, 30), (500, 15), (2_000, 6), (20_000, 3), (200_000, 2))
 """(training examples at most, epochs); 1 above. Few examples need about 100 steps."""
@@ -41,7 +39,7 @@ def text_settings(examples: int, *, vectors: bool) -> Sections:
     Other keys have the defaults of `Recipe`.
     """
     training = next((settings for most, settings in _BY_SIZE if examples <= most), _LARGER)
-    return {**(_WITH_VECTORS if vectors else {}), "training": dict(training)}
+    return {**(_WITH_VECTORS if vectors else {}), "training": {**training, "precision": "auto"}}
 
 
 def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: bool, paired: bool) -> Sections:
@@ -62,17 +60,7 @@ def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: b
     if frozen:
         return {**sections, "training": dict(_FROZEN)}
     training = {**_FINE_TUNING, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
-    if fast_bfloat16():
-        training["precision"] = "bfloat16"
     return {**sections, "pretrained": {"lr_multiplier": 0.1}, "training": training}
-
-
-def fast_bfloat16() -> bool:
-    """Return whether this machine multiplies matrices in bfloat16 faster than in float32."""
-    if torch.cuda.is_available():
-        return bool(torch.cuda.is_bf16_supported())
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
 _TAGGER: Sections = {
@@ -80,7 +68,7 @@ _TAGGER: Sections = {
     "model": {"dropout": 0.2, "label_smoothing": 0.1},
     "training": {
         "optimizer": "adamw", "learning_rate": 1e-3, "schedule": "linear", "warmup_steps": 200, "weight_decay": 0.01,
-        "max_grad_norm": 1.0, "patience": 0,
+        "max_grad_norm": 1.0, "patience": 0, "precision": "auto",
     },
 }  # fmt: skip
 _TAGGER_SIZES = ((500, 60, 256), (2_000, 30, 512), (20_000, 12, 2048), (200_000, 6, 4096))
@@ -102,7 +90,7 @@ _TRANSLATOR: Sections = {
     "model": {"dropout": 0.1, "label_smoothing": 0.1},
     "training": {
         "learning_rate": 1e-3, "schedule": "inverse_sqrt", "beta2": 0.98, "epsilon": 1e-9, "weight_decay": 0.0,
-        "max_grad_norm": 1.0, "patience": 5,
+        "max_grad_norm": 1.0, "patience": 5, "precision": "auto",
     },
 }  # fmt: skip
 _TRANSLATOR_SIZES = ((2_000, 40, 100, 512, 1_000), (100_000, 20, 1_000, 2048, 8_000), (1_000_000, 6, 4_000, 4096, 16_000))

@@ -28,7 +28,7 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokeni
 
 from mtsa.errors import InputError
 from mtsa.files import replacing, write_json
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 
@@ -69,7 +69,7 @@ def pretrain(
     setting: Setting,
     *,
     save_every: int = 200,
-    shared: bool = False,
+    sharded: bool = False,
 ) -> float:
     """Train and save a language model, resuming from the last checkpoint if interrupted. Returns the dev loss.
 
@@ -78,7 +78,7 @@ def pretrain(
         out: output folder.
         setting: model size and schedule.
         save_every: steps between checkpoints.
-        shared: with several processes (torchrun), whether the weights are sharded (FSDP) instead of replicated.
+        sharded: with several processes (torchrun), whether the weights are sharded (FSDP) instead of replicated.
 
     Raises:
         InputError: too little text, or the folder has other content.
@@ -86,7 +86,7 @@ def pretrain(
     silence_transformers()
     _init_processes(setting.batch)
     with lock_run_directory(out):
-        return _pretrain(texts, out, setting, save_every=save_every, shared=shared)
+        return _pretrain(texts, out, setting, save_every=save_every, sharded=sharded)
 
 
 def _pretrain(
@@ -95,9 +95,9 @@ def _pretrain(
     setting: Setting,
     *,
     save_every: int,
-    shared: bool,
+    sharded: bool,
 ) -> float:
-    first = is_main_process()
+    is_main = is_main_process()
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
     identity = {"setting": asdict(setting), "sha256": digest}
     _check_directory(out, identity)
@@ -108,30 +108,30 @@ def _pretrain(
     train, dev = (token_rows(tokenizer, part, setting.length) for part in (shuffled[dev_size:], shuffled[:dev_size]))
     if len(train) < setting.batch or not len(dev):
         rows = f"{len(train)} training and {len(dev)} dev sequences of {setting.length} tokens"
-        raise InputError(f"{rows} are too few for batches of {setting.batch}; add text, or use a smaller --length")
+        raise InputError(f"{rows} are too few for batches of {setting.batch}; add text, or use a smaller --max-length")
     if dist.is_initialized():
         dist.barrier()  # all processes have checked the folder before anything is written
-    if first:
+    if is_main:
         for partial in out.glob(".*.partial"):  # of a process that was killed while it wrote
             partial.unlink()
         write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
     model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
-    weights = sum(value.numel() for value in model.parameters())
-    if first:
+    parameters = sum(value.numel() for value in model.parameters())
+    if is_main:
         _log.info(
-            f"{len(texts):,} texts, {train.numel():,} tokens, vocabulary {tokenizer.get_vocab_size():,}, {weights:,} weights; "
-            f"{setting.steps:,} steps of {setting.batch} x {setting.length}"
+            f"{len(texts):,} texts, {train.numel():,} tokens, vocabulary {tokenizer.get_vocab_size():,}, "
+            f"{parameters:,} parameters; {setting.steps:,} steps, batch size {setting.batch}, sequence length {setting.length}"
         )
-    run = _PretrainingLoop(model, setting, train, out / _CHECKPOINTS, shared=shared)
+    run = _PretrainingLoop(model, setting, train, out / _CHECKPOINTS, sharded=sharded)
     with progress("pretraining", setting.steps, unit="steps") as bar:
         run.train(lambda step, loss: bar.update(step, f"loss {loss:.2f}"), save_every)
     loss = _loss(model, dev, setting.batch)
-    if not first:
+    if not is_main:
         return loss
     with report_write_errors(out):
         _write(out, model, tokenizer, setting)
-    record = {**circumstances(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
+    record = {**environment_info(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
     _remove_checkpoints(out)
     _log.info(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
@@ -147,7 +147,7 @@ def _init_processes(batch: int) -> None:
     set_threads()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > batch:
-        raise InputError(f"{processes} processes require batches of at least as many sequences; set --batch")
+        raise InputError(f"--batch-size ({batch}) must be at least the number of processes ({processes})")
     if processes > 1 and not dist.is_initialized():
         dist.init_process_group("gloo")
 
@@ -156,17 +156,17 @@ class _PretrainingLoop:
     """The training loop, with atomic checkpoints."""
 
     def __init__(
-        self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path, *, shared: bool = False
+        self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path, *, sharded: bool = False
     ) -> None:
         self.model, self.setting, self.rows, self.folder = model, setting, rows, folder
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        self.shared = shared and self.world > 1
+        self.sharded = sharded and self.world > 1
         self.trained: nn.Module = model
         if self.world > 1:
-            self.trained = shard(model, torch.device("cpu")) if self.shared else DistributedDataParallel(model)
+            self.trained = shard(model, torch.device("cpu")) if self.sharded else DistributedDataParallel(model)
         weights = self.trained.parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=setting.learning_rate, weight_decay=0.01, fused=True)
-        if self.shared:
+        if self.sharded:
             shard_loaded_state(self.optimizer)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict[str, float]] = []
@@ -201,7 +201,7 @@ class _PretrainingLoop:
         share = batch[self.rank :: self.world]
         loss = _row_loss(self.trained, share) * (len(share) * self.world / len(batch))  # DDP averages the gradients
         if not torch.isfinite(loss):
-            raise InputError(f"Loss became {loss.item()} at step {self.step + 1}. Try a lower --learning-rate")
+            raise InputError(f"loss became {loss.item()} at step {self.step + 1}. Try a lower --learning-rate")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.parameters(), 1.0)
@@ -220,7 +220,7 @@ class _PretrainingLoop:
         return self.rows[order[start : start + size]]
 
     def _save(self) -> None:
-        if self.shared:
+        if self.sharded:
             gather_weights(self.trained, self.model)
         found = full_optimizer_state(self.optimizer)["state"]
         if self.rank == 0:
@@ -252,7 +252,7 @@ class _PretrainingLoop:
         state = load_file(found[-1] / "state.safetensors")
         own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
         self.model.transformer.load_state_dict(own)
-        if self.shared:
+        if self.sharded:
             scatter_weights(self.model, self.trained)
         loaded: dict[int, dict[str, Tensor]] = {}
         for name, value in state.items():

@@ -116,7 +116,7 @@ def launch(
     """
     set_threads()
     if folds == 1:
-        raise InputError("--folds 1 leaves no training data; use at least 2")
+        raise InputError("folds (1) must be at least 2, or 0 for a single run")
     if (folds or repeats > 1) and tensorboard:
         raise InputError("--tensorboard supports single runs only; remove it, or --folds and --repeats")
     if folds or repeats > 1:

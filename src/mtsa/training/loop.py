@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -31,8 +30,10 @@ from mtsa.tasks.encoded import EncodedData
 from . import checkpoints
 from .distributed import any_process, full_optimizer_state, gather_weights, scatter_weights, shard, shard_loaded_state, world
 from .epoch_batches import batches_of, count_batches
+from .loop_state import LoopState, read_state
 from .optimizer import lr_factor, make_optimizer
 from .optimizer_state import load_optimizer, load_rng, save_optimizer, save_rng
+from .precision import forward_dtype
 from .recipe import Recipe, Training
 from .signals import stop_requests
 from .weight_files import load_weights, report_write_errors, save_weights
@@ -45,34 +46,13 @@ _FROZEN = frozenset({"words.frozen"})  # never changes in training, so checkpoin
 
 
 def steps_per_epoch(part: EncodedData, training: Training) -> int:
-    """Return optimizer steps of an epoch."""
+    """Return the number of optimizer steps of an epoch."""
     return math.ceil(count_batches(part, training) / training.gradient_accumulation_steps)
 
 
 def steps_of(training: Training, epoch: int) -> tuple[int, int]:
     """Return (total steps, steps between evaluations), given the steps of an epoch."""
     return training.max_steps or training.epochs * epoch, training.eval_steps or epoch
-
-
-@dataclass
-class LoopState:
-    """The state of a run in a checkpoint, besides weights, optimizer state and random number generators."""
-
-    step: int = 0
-    best_step: int = 0
-    curve: list[dict[str, Any]] = field(default_factory=list)  # dev metrics of every evaluation, with their step
-    seconds: float = 0.0
-    processes: int = 1
-
-    @property
-    def best_score(self) -> float:
-        """The best dev score so far."""
-        return max((entry["score"] for entry in self.curve if not math.isnan(entry["score"])), default=-math.inf)
-
-    def stale(self, patience: int) -> bool:
-        """Return whether the score has not improved in the last `patience` evaluations."""
-        scores = [-math.inf if math.isnan(entry["score"]) else entry["score"] for entry in self.curve]  # NaN is worst
-        return bool(patience and scores) and len(scores) - 1 - scores.index(max(scores)) >= patience
 
 
 class TrainingLoop:
@@ -116,6 +96,7 @@ class TrainingLoop:
         self.max_steps, self.eval_steps = steps_of(training, self.epoch_steps)
         self.stop_step = self.max_steps if stop_step is None else min(stop_step, self.max_steps)
         self._started = time.perf_counter()
+        self.dtype = forward_dtype(recipe, self.world.device)
         torch.manual_seed(training.seed + self.world.rank)
         nn.Module.to(model, self.world.device)
         self.sharded = training.distributed == "fsdp" and self.world.size > 1
@@ -200,11 +181,11 @@ class TrainingLoop:
         mean = 0.0
         for place, (given, weight) in enumerate(zip(inputs, weights, strict=True)):
             with self._gradients_synchronized(place == len(inputs) - 1):
-                with torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bfloat16"):
+                with torch.autocast(device.type, self.dtype, enabled=self.dtype != torch.float32):
                     loss = self.task.loss(self.recipe, self.parallel, given)
                 if not torch.isfinite(loss):
                     raise InputError(
-                        f"Loss became {loss.item()} at step {self.state.step + 1}. "
+                        f"loss became {loss.item()} at step {self.state.step + 1}. "
                         f"Try a lower training.learning_rate (now {training.learning_rate:g})"
                     )
                 if self.world.size > 1 or len(inputs) > 1:
@@ -232,7 +213,7 @@ class TrainingLoop:
         """Evaluate on the dev part and add the metrics to the curve. Every process evaluates all of it, with equal results."""
         with self._whole_model():
             self.model.eval()
-            metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).curve(self.metric)
+            metrics = self.dev_part.score(self.dev_part.predict_fast(self.model)).scalars(self.metric)
         if self.world.size > 1:  # different processors round differently: the metrics of the first process count
             values = torch.tensor(list(metrics.values()), dtype=torch.float64, device=self.world.device)
             dist.broadcast(values, 0)
@@ -259,7 +240,7 @@ class TrainingLoop:
         """
         step, first = self.state.step, self.world.rank == 0
         partial = checkpoints.temporary_path(self.folder, step)
-        state = full_optimizer_state(self.optimizer)  # all processes take part
+        state = full_optimizer_state(self.optimizer)  # called by all processes
         with self._whole_model(), report_write_errors(self.folder):
             if first:
                 checkpoints.delete_except(self.folder, keep=set(checkpoints.list_checkpoints(self.folder)))
@@ -275,7 +256,7 @@ class TrainingLoop:
             with report_write_errors(self.folder):
                 final = checkpoints.finalize(partial, self.folder, step)
             checkpoints.delete_except(self.folder, keep={final, checkpoints.checkpoint_path(self.folder, self._best_step())})
-        self._barrier()  # torchrun ends all processes as soon as one has left: none may before the checkpoint is there
+        self._barrier()  # torchrun stops all processes when one exits: none may exit before the checkpoint is complete
 
     def restore(self, folder: Path, *, best: bool) -> None:
         """Resume from a checkpoint.
@@ -289,7 +270,7 @@ class TrainingLoop:
                 number of processes.
         """
         checkpoints.verify(folder)
-        self.state = _read_state(folder / STATE)
+        self.state = read_state(folder / STATE)
         chosen = checkpoints.checkpoint_path(self.folder, self._best_step())
         if best and chosen != folder:
             try:
@@ -344,10 +325,3 @@ class TrainingLoop:
                     writer.add_scalar(name, value, step)
 
             yield write
-
-
-def _read_state(path: Path) -> LoopState:
-    try:
-        return LoopState(**json.loads(path.read_text(encoding="utf-8")))
-    except (TypeError, ValueError):
-        raise InputError(f"{path} was written by another version; delete {path.parents[2]} and train again") from None

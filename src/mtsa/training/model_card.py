@@ -43,16 +43,17 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
                 metric_value=round(value, 6),
             )
             for part, score in scores.items()
-            for metric, value in score.metrics.curve().items()
+            for metric, value in score.metrics.scalars().items()
             if metric != "score" and isinstance(value, int | float)
         ],
     )
+    purpose = task.title or task.name
     sources, versions = record["sources"]["examples"], record["versions"]
-    trained = ", ".join(f"{count:,} for {_one_line(part)}" for part, count in sources.items() if count)
+    examples = ", ".join(f"{count:,} {_one_line(part)}" for part, count in sources.items() if count)
     lines = [
         f"# {title}",
         "",
-        f"A {recipe.task} model, trained with `mtsa` {versions['mtsa']} and the encoder `{recipe.encoder['name']}`.",
+        f"A model for {purpose}, trained with `mtsa` {versions['mtsa']} and the encoder `{recipe.encoder['name']}`.",
         *([f"Labels: {_label_list(labels)}."] if labels else []),
         "",
         "## Usage",
@@ -61,14 +62,15 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "import mtsa",
         "",
         f"model = mtsa.load({title!r})  # path to this folder",
-        f"answer = model.predict([{task.example_call()}])[0]",
+        f"prediction = model.predict([{task.example_call()}])[0]",
         "```",
         "",
         "After `import mtsa.hub`, the folder can also be loaded with `transformers`.",
         "",
         "## Training",
         "",
-        f"Examples: {trained}. Parameters: {record['parameters']['all']:,}, {record['parameters']['words']:,} in embeddings.",
+        f"Examples: {examples}.",
+        f"Parameters: {record['parameters']['all']:,}, of which {record['parameters']['words']:,} are embeddings.",
         f"Seed {record['seed']}, {record['steps']:,} steps, {record['seconds']:.0f} s.",
         "All settings are in `recipe.toml`; data checksums, versions and machine information are in `record.json`.",
         "",
@@ -76,7 +78,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         *(f"- {_one_line(part)}: {score.metrics.line()}" for part, score in scores.items()),
         "",
-        "The model was selected by the dev metrics"
+        "The checkpoint was selected by its dev metrics"
         + ("; the test data was not used for model selection." if len(scores) > 1 else "."),
         *(
             ["The dev metrics were measured before the refit, which also trains on the dev data."]
@@ -87,7 +89,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
         "",
         "## Limitations",
         "",
-        f"Texts are truncated to {recipe.tokens.max_length:,} tokens. " * bool(recipe.tokens.max_length)
+        f"{task.length_limit(recipe)} " * bool(recipe.tokens.max_length)
         + "The model was evaluated only on data similar to the training data.",
     ]
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])

@@ -15,7 +15,7 @@ from mtsa.data import embeddings, tokenization
 from mtsa.models.word_vectors import WordVectors
 
 from .recipe import Recipe
-from .split import check_there
+from .split import check_file_exists
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -87,7 +87,7 @@ def _load_vectors(recipe: Recipe, words: list[str], *, spaced: bool) -> embeddin
     wanted = recipe.vectors
     if not wanted.file:
         return embeddings.Vectors(wanted.dim, {}, [], torch.zeros(0, wanted.dim))
-    check_there(wanted.file)
+    check_file_exists(wanted.file)
     path = Path(wanted.file)
     acceptable = tokenization.is_spaced_word if spaced else tokenization.is_word
     return embeddings.read_vectors(path, words, member=wanted.member, others=wanted.max_unseen, acceptable=acceptable)
@@ -98,6 +98,6 @@ def _coverage(words: list[str], loaded: embeddings.Vectors) -> str:
     missing = [word for word in words if word not in loaded.wanted][:5]
     shown = f" (most frequent missing words: {', '.join(missing)})" if missing else ""
     return (
-        f"vectors: {share:.1%} of {len(words):,} training words have a vector{shown}; "
+        f"vectors: {100 * share:.1f} % of {len(words):,} training words have a vector{shown}; "
         f"{len(loaded.others):,} additional vectors are kept for new text"
     )

@@ -72,5 +72,5 @@ def prepare(recipe: Recipe, split: Split) -> Prepared:
         remarks += rare_class_remarks(labels, counts)
     weights = balanced_weights(counts) if training.class_weights == "balanced" else []
     config = task.model_config(recipe, labels, inputs, parts["train"].sample)
-    known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(task.rows_of(example))]
+    known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(task.num_rows(example))]
     return Prepared(recipe, labels, inputs, config, parts, remarks, weights, known)

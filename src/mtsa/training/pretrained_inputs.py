@@ -67,8 +67,9 @@ class PretrainedInputs(Inputs):
         config = files.config
         if wanted.lm_weight and not is_language_model(config):
             raise InputError(
-                f"pretrained.lm_weight is {wanted.lm_weight}, but {self._name} is not a GPT or GPT-2 model, "
-                f"the only models with a supported language-model loss; set it to 0"
+                f"pretrained.lm_weight ({wanted.lm_weight}) requires a GPT or GPT-2 model, "
+                f"but {self._name} is not one; set it "
+                "to 0"
             )
         self._check_length(recipe, config)
         joint = paired and recipe.model.pair_encoding == "joint"
@@ -88,7 +89,7 @@ class PretrainedInputs(Inputs):
         kept = {key: value for key, value in config.to_dict().items() if key not in dropped}
         if not isinstance(getattr(config, "hidden_size", None), int):
             raise InputError(f"pretrained.model {self._name}: the configuration has no hidden_size")
-        self.config = {"width": config.hidden_size, "pretrained": kept, "language": wanted.lm_weight}
+        self.config = {"width": config.hidden_size, "pretrained": kept, "lm_weight": wanted.lm_weight}
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: PreTrainedModel) -> None:
@@ -117,7 +118,8 @@ class PretrainedInputs(Inputs):
         below.train()
         if width != model.config.width:
             raise InputError(
-                f"pretrained.model {self._name}: the output has dimension {width}, but hidden_size is {model.config.width}"
+                f"pretrained.model {self._name}: the output has dimension {width}, but hidden_size is {model.config.width}; "
+                "this architecture is not supported"
             )
 
     def _check_length(self, recipe: Recipe, config: Any) -> None:

@@ -14,15 +14,15 @@ from mtsa.data.examples import Layout
 OPTIMIZERS = ("adadelta", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "inverse_sqrt")
 DISTRIBUTED = ("ddp", "fsdp")
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "auto")
 CLASS_WEIGHTS = ("none", "balanced")
 METRICS = ("accuracy", "macro_f1")
 PAIR_ENCODINGS = ("separate", "joint")
 
 
 AUTHORS_SWAP: dict[str, Any] = {
-    "masks": "full", "pairwise": "identity", "source": "value", "source_scale": "logsigmoid", "source_bias": 0.0,
-    "start": "glorot",
+    "masks": "full", "score_activation": "identity", "source_input": "value", "source_activation": "logsigmoid",
+    "source_bias": 0.0, "init": "glorot",
 }  # fmt: skip
 """Tensorized attention as in the authors' translator: exp of the token2token scores, sigmoid of the source2token scores."""
 
@@ -31,38 +31,38 @@ AUTHORS_SWAP: dict[str, Any] = {
 class Data(Layout):
     """Data files and their format: the keys of `Layout` (`phrases` applies to training only), and the following."""
 
-    train: str = ""  # a file, or "corpus:questions" for the embedded corpus
-    dev: str = ""  # empty: a part of the training data
+    train: str = ""  # a file, or "corpus:questions" for the built-in corpus
+    dev: str = ""  # empty: split off from the training data
     test: str = ""  # evaluated once, at the end; empty: none
-    tests: tuple[str, ...] = ()  # further test files, each evaluated once by itself
-    train_target: str = ""  # of translation: the file with the translations of `train`, line by line
+    tests: tuple[str, ...] = ()  # additional test files, each evaluated separately
+    train_target: str = ""  # translation: target file of `train`, aligned by line
     dev_target: str = ""
     test_target: str = ""
     tests_target: tuple[str, ...] = ()
-    dev_fraction: float = 0.1  # of the training data, where there is no dev file
+    dev_fraction: float = 0.1  # of the training data, if there is no dev file
     length_percentile: float = 100.0  # texts: training examples with a text longer than this percentile of lengths are dropped
     oversampling: int = 0  # repetitions of non-neutral phrases and of sentences in an epoch (treebanks); 0: none
 
     def file(self, part: str) -> str:
-        """Return the file of a part: train, dev, test, or an additional test part "test:NAME"."""
+        """Return the file of a split: train, dev, test, or an additional test set "test:NAME"."""
         return self.further.get(part) or str(getattr(self, part))
 
     @property
     def further(self) -> dict[str, str]:
-        """The additional test files by part name: the file name, with the folder name if two are equal."""
+        """The additional test files by split name: the file name, with the folder name if two are equal."""
         plain = [base_name(name) for name in (self.test, *self.tests)]
         names = [name if plain.count(name) == 1 else f"{Path(file).parent.name}-{name}"
                  for name, file in zip(plain[1:], self.tests, strict=True)]  # fmt: skip
         return {f"test:{name}": file for name, file in zip(names, self.tests, strict=True)}
 
     def target(self, part: str) -> str:
-        """Return the file with the translations of a part."""
+        """Return the file with the translations of a split."""
         targets = dict(zip(self.further, self.tests_target, strict=False))
         return targets.get(part) or str(getattr(self, f"{part}_target"))
 
 
 def base_name(file: str) -> str:
-    """Return the name of a file without folder and extensions, used as the name of a test part."""
+    """Return the name of a file without folder and extensions, used as the name of a test set."""
     name = Path(file).name.removesuffix(".gz")
     return name.removesuffix(Path(name).suffix)
 
@@ -91,10 +91,10 @@ class Vectors:
 class Pretrained:
     """A pretrained model instead of word vectors."""
 
-    model: str = ""  # "minilm", a folder, or a name on the hub, as `transformers` takes it; empty: word vectors
+    model: str = ""  # "minilm", a folder, or a name on the hub, as accepted by `transformers`; empty: word vectors
     frozen: bool = False  # whether its weights are not trained; its output is then computed once
-    lr_multiplier: float = 1.0  # learning rate of its weights, relative to the rest
-    layer_decay: float = 1.0  # learning rate of each of its layers, relative to the layer above
+    lr_multiplier: float = 1.0  # learning rate of its weights, relative to training.learning_rate
+    layer_decay: float = 1.0  # learning rate of each of its layers, relative to the next higher layer
     lm_weight: float = 0.0  # weight of its language-model loss (GPT, GPT-2; the paper: 0.3)
 
 
@@ -108,7 +108,7 @@ class Model:
     highway: bool = False  # of pairs: a highway layer before the classes
     activation: str = "relu"
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included
-    label_smoothing: float = 0.0  # taggers and translators: probability that training gives to the other labels
+    label_smoothing: float = 0.0  # taggers and translators: probability mass of the other labels in training
     tag_dropout: bool = True  # taggers: whether dropout applies to the input of the tag layer
     predicate_dim: int = 100  # semantic roles: width of the embedding that marks the predicate
     finder_channels: int = 100  # semantic roles: channels of each size in the predicate finder
@@ -141,17 +141,17 @@ class Training:
     weight_decay: float = 1e-4  # on weight matrices, not on biases or word vectors; adam and adadelta: L2
     max_grad_norm: float = 0.0  # gradients are clipped to this norm; 0: never
     batch_size: int = 64  # examples
-    batch_tokens: int = 0  # tokens of a batch, padding included, instead of `batch_size`; 0: use `batch_size`
-    length_pool: int = POOL  # batches that are composed by length together; more means less padding and less shuffling
-    max_steps: int = 0  # 0: as `epochs` says
+    batch_tokens: int = 0  # maximum tokens per batch, including padding; 0: batches of `batch_size` examples
+    length_pool: int = POOL  # number of batches whose examples are sorted by length together; larger: less padding
+    max_steps: int = 0  # 0: determined by `epochs`
     epochs: int = 30
     eval_steps: int = 0  # steps between evaluations; 0: one epoch
-    patience: int = 5  # evaluations without a better one; 0: never stop early
+    patience: int = 5  # evaluations without improvement before early stopping; 0: no early stopping
     class_weights: str = "none"  # classifiers: or "balanced": the loss of an example is divided by the frequency of its class
     metric: str = "accuracy"  # classifiers: dev metric that selects the best step, or "macro_f1"
     refit: bool = False  # train again on training and dev data, for as many epochs as the best step
     seed: int = 0
-    precision: str = "float32"  # or "bfloat16": autocast of the forward pass
+    precision: str = "float32"  # of the forward pass (autocast); or "bfloat16", or "auto": bfloat16 where it is faster
     gradient_accumulation_steps: int = 1  # batches of an optimizer step
     compile: bool = False  # torch.compile
     distributed: str = "ddp"  # with several processes: "ddp" (each has all weights) or "fsdp" (each has a shard)

@@ -6,7 +6,7 @@ from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
 from mtsa.messages import nearest
 from mtsa.models.sentence_pooling import POOLINGS
-from mtsa.tasks.base import unread_keys
+from mtsa.tasks.base import reject_unused_keys
 from mtsa.tasks.registry import get_task
 
 from .recipe import (
@@ -23,7 +23,7 @@ from .recipe import (
     Vectors,
 )
 
-_OWN = "(load custom encoders with --plugin MODULE)"
+_PLUGIN_HINT = "(load custom encoders with --plugin MODULE)"
 
 
 def check_names(recipe: Recipe, source: str) -> None:
@@ -96,7 +96,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
             f"{source}: training.warmup_steps is {training.warmup_steps}, but the constant schedule has no warm-up; remove it"
         )
     if training.schedule != "constant" and training.lr_milestones:
-        raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only")
+        raise InputError(f"{source}: training.lr_milestones applies to the constant schedule only; remove it")
     if recipe.data.oversampling and not (recipe.data.phrases and recipe.data.classes in (0, 5) and recipe.data.dev):
         raise InputError(f"{source}: data.oversampling requires data.phrases, five classes and a dev file; remove it")
     if training.optimizer == "adadelta" and training.beta2 != Training().beta2:
@@ -104,18 +104,21 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     if training.refit and recipe.data.oversampling:
         raise InputError(f"{source}: training.refit does not support data.oversampling; use --set training.refit=false")
     if recipe.vectors.lr_multiplier != 1.0 and not recipe.vectors.file:
-        raise InputError(f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but vectors.file is not set")
+        raise InputError(
+            f"{source}: vectors.lr_multiplier is {recipe.vectors.lr_multiplier}, but vectors.file is not "
+            "set; set it, or remove vectors.lr_multiplier"
+        )
     if recipe.vectors.member and not recipe.vectors.file:
-        raise InputError(f"{source}: vectors.member is set, but vectors.file is not")
+        raise InputError(f"{source}: vectors.member requires vectors.file; remove it")
     _check_pretrained(recipe, source)
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
-        raise InputError(f"{source}: data.tests must contain additional test files with different names, besides data.test")
+        raise InputError(f"{source}: data.tests requires data.test, and its files must have different names")
     task = get_task(recipe.task)
     if not task.weighs_classes:
-        unread_keys(recipe, source, task.name, "training", ["class_weights"])
+        reject_unused_keys(recipe, source, task.name, "training", ["class_weights"])
     if not task.selection_metrics:
-        unread_keys(recipe, source, task.name, "training", ["metric"])
+        reject_unused_keys(recipe, source, task.name, "training", ["metric"])
     task.check_settings(recipe, source)
 
 
@@ -127,7 +130,7 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
     if not 0 < wanted.layer_decay <= 1:
         raise InputError(f"{source}: pretrained.layer_decay is {wanted.layer_decay}; it must be above 0 and at most 1")
     if not wanted.model and wanted != Pretrained():
-        raise InputError(f"{source}: [pretrained] has settings, but pretrained.model is not set")
+        raise InputError(f"{source}: [pretrained] requires pretrained.model; set it with --pretrained, or remove the section")
     if wanted.frozen and (wanted.lr_multiplier != 1.0 or wanted.layer_decay != 1.0 or wanted.lm_weight):
         raise InputError(
             f"{source}: lr_multiplier, layer_decay and lm_weight have no effect with pretrained.frozen; remove them"
@@ -135,7 +138,7 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
     if recipe.model.pair_encoding == "joint" and not wanted.model:
         raise InputError(f'{source}: model.pair_encoding = "joint" requires a pretrained model; specify one with --pretrained')
     if recipe.model.highway and (not recipe.model.hidden or recipe.model.pair_encoding == "joint"):
-        raise InputError(f"{source}: model.highway requires model.hidden and separate encoding of pairs; remove it")
+        raise InputError(f'{source}: model.highway requires model.hidden > 0 and model.pair_encoding = "separate"; remove it')
     if wanted.model and recipe.vectors.file:
         raise InputError(f"{source}: pretrained.model and vectors.file cannot be used together; remove one of them")
     if wanted.model and recipe.vectors != Vectors():
@@ -156,7 +159,7 @@ def check_encoder(recipe: Recipe, source: str) -> None:
     try:
         options = find_encoder(name).options
     except ValueError as error:
-        raise InputError(f"{source}: {error} {_OWN}") from None
+        raise InputError(f"{source}: {error} {_PLUGIN_HINT}") from None
     for key, value in recipe.encoder_options.items():
         if key not in options:
             raise InputError(f'{source}: encoder "{name}" has no option "{key}"; {nearest(key, options)}')

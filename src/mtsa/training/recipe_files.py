@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.data.readers import ENDINGS
+from mtsa.encoders.renamed_options import rename_options
 from mtsa.errors import InputError
 from mtsa.messages import counted, nearest, one_line
 from mtsa.nn.deprecation import warn_deprecated
@@ -185,6 +186,12 @@ def _rename(table: dict[str, Any], source: str) -> list[str]:
                     )
                 values[new] = values.pop(old)
                 renamed.append(f"{section}.{old} is now {section}.{new}")
+    if isinstance(table.get("encoder"), dict):
+        try:
+            table["encoder"], messages = rename_options(table["encoder"])
+        except ValueError as error:
+            raise InputError(f"{source}: [encoder]: {error}") from None
+        renamed += [f"encoder.{message}" for message in messages]
     return renamed
 
 

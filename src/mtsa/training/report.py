@@ -20,14 +20,15 @@ def outcome_lines(outcome: Outcome) -> list[str]:
             f"test without {known:,} examples that also occur in the training or dev data: {outcome.unseen.metrics.line()}"
         )
     lines += [f"{name.removeprefix('test:')}: {score.metrics.line()}" for name, score in outcome.further.items()]
-    lines.append(f"run: {outcome.folder}; next: {outcome.task.example_commands(outcome.folder)}")
+    lines.append(f"saved to {outcome.folder}. Next: {outcome.task.example_commands(outcome.folder)}")
     return lines
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:
     """Return mean and standard deviation of several runs."""
     return [
-        f"{key.replace('_', ' ')}: {values['mean']:.4f} +- {values['deviation']:.4f} over {len(values['values'])} runs"
+        f"{key.replace('_', ' ')}: {values['mean']:.4f} ± {values['deviation']:.4f} "
+        f"(mean ± standard deviation of {len(values['values'])} runs)"
         for key, values in summary.items()
         if isinstance(values, dict)
     ]

@@ -67,13 +67,18 @@ def find_checkpoint(folder: Path, recipe: Recipe, sources: dict[str, Any]) -> Pa
     found = checkpoints.list_checkpoints(folder / CHECKPOINTS)
     if found and (found[-1] / _OLD_STATE).exists():
         raise InputError(
-            f"{folder} contains an unfinished run of version 0.2, which cannot be resumed; choose another folder, or delete it"
+            f"{folder} contains an unfinished run of version 0.2, which cannot be resumed; "
+            "choose another folder with --out, or delete it"
         )
     if found and (folder / RECIPE).exists() and (folder / SOURCES).exists():
         if not same_recipe(folder / RECIPE, recipe):
-            raise InputError(f"{folder} contains an unfinished run with another recipe; choose another folder, or delete it")
+            raise InputError(
+                f"{folder} contains an unfinished run with another recipe; choose another folder with --out, or delete it"
+            )
         if read_state(folder / SOURCES) != sources:
-            raise InputError(f"{folder} contains an unfinished run with other data; choose another folder, or delete it")
+            raise InputError(
+                f"{folder} contains an unfinished run with other data; choose another folder with --out, or delete it"
+            )
         return found[-1]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; choose a folder with --out")

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from mtsa.data.batching import MIN_BATCH_SIZE
 from mtsa.errors import InputError
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.metrics.protocol import PartScore
 from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
@@ -27,6 +27,7 @@ from .distributed import world
 from .epoch_batches import batches_of
 from .loop import TrainingLoop, steps_of, steps_per_epoch
 from .model_card import model_card
+from .precision import forward_dtype
 from .prepare import Prepared, prepare
 from .recipe import Recipe
 from .resume import (
@@ -79,10 +80,11 @@ def run_recipe(recipe: Recipe, folder: Path, *, split: Split | None = None, tens
     silence_transformers()
     world()  # the process group, where there are several processes
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > min(MIN_BATCH_SIZE if recipe.training.batch_tokens else recipe.training.batch_size, MIN_BATCH_SIZE):
+    if processes > MIN_BATCH_SIZE:
+        raise InputError(f"at most {MIN_BATCH_SIZE} processes are supported, got {processes}")
+    if not recipe.training.batch_tokens and processes > recipe.training.batch_size:
         raise InputError(
-            f"{processes} processes require batches of at least as many examples; set training.batch_size (at most "
-            f"{MIN_BATCH_SIZE} processes are supported)"
+            f"training.batch_size ({recipe.training.batch_size}) must be at least the number of processes ({processes})"
         )
     examples = split or read_split(recipe)
     sources = describe_sources(recipe, examples)
@@ -102,14 +104,14 @@ def _run(
     *,
     tensorboard: bool,
 ) -> Outcome:
-    recipe, first, model = prepared.recipe, is_main_process(), _initial_model(prepared)
-    if first:
+    recipe, is_main, model = prepared.recipe, is_main_process(), _initial_model(prepared)
+    if is_main:
         init_run_directory(folder, recipe, sources, fresh=last is None)
         for remark in prepared.remarks:
             _log.warning(remark)
         _log.info(_overview(prepared))
         if prepared.repeated and all(prepared.repeated):
-            _log.warning("All test examples also occur in the training or dev data; test scores are not meaningful")
+            _log.warning("all test examples also occur in the training or dev data; test scores are not meaningful")
     _check_batch_sizes(prepared)
     if recipe.pretrained.frozen:
         prepared.compute_vectors(model)
@@ -118,10 +120,10 @@ def _run(
     best = loop.load_best()
     calibration = _calibrate(loop)
     dev = prepared.parts["dev"].score(prepared.parts["dev"].predict(model))
-    end = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds, calibration)
+    result = _TrainingResult(prepared, loop, dev, best, loop.state.step, loop.seconds, calibration)
     if recipe.training.refit:
-        end = _refit(end, split, folder / REFIT)
-    outcome = _finish(end, folder, sources, loop.state.curve, write=first)
+        result = _refit(result, split, folder / REFIT)
+    outcome = _finish(result, folder, sources, loop.state.curve, write=is_main)
     if dist.is_initialized():
         dist.barrier()
     return outcome
@@ -235,7 +237,7 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     prepared = prepare(recipe, dataclasses.replace(split, train=[*split.train, *split.dev], remarks=[]))
     batches = [steps_per_epoch(given.parts["train"], recipe.training) for given in (first.prepared, prepared)]
     steps = max(1, round(first.best * batches[1] / batches[0]))
-    training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)  # a falling learning rate falls to 0 here too
+    training = dataclasses.replace(recipe.training, max_steps=steps, patience=0)  # the schedule also decays to 0
     folder.mkdir(parents=True, exist_ok=True)
     model = prepared.model()
     if recipe.pretrained.frozen:
@@ -267,10 +269,11 @@ def _finish(
     if write:
         trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
         record = {
-            **circumstances(),
+            **environment_info(),
             "seed": prepared.recipe.training.seed,
             "sources": sources,
             "remarks": prepared.remarks,
+            "precision": str(forward_dtype(prepared.recipe, model.device)).removeprefix("torch."),
             "parameters": {"all": trained, "words": count_word_parameters(model)},
             "steps": end.steps,
             "best_step": end.best,
@@ -299,14 +302,15 @@ def count_word_parameters(model: PreTrainedModel) -> int:
 
 def _overview(prepared: Prepared) -> str:
     recipe, train = prepared.recipe, prepared.parts["train"]
-    like = train.sample
+    sample = train.sample
     steps, every = steps_of(recipe.training, steps_per_epoch(train, recipe.training))
     labels = get_task(recipe.task).describe_labels(prepared.labels)
-    size = f"{recipe.training.batch_tokens:,} words" if recipe.training.batch_tokens else str(recipe.training.batch_size)
+    size = f"{recipe.training.batch_tokens:,} tokens" if recipe.training.batch_tokens else str(recipe.training.batch_size)
     sizes = ", ".join(f"{len(part):,} {name}" for name, part in prepared.parts.items())
     return (
-        f"{recipe.encoder['name']}: {sizes}, {labels}; {prepared.inputs.about}; at most {steps:,} steps of "
-        f"{size}, dev every {every:,}; {padding_share(like, list(batches_of(like, recipe.training))):.1%} padding"
+        f"encoder {recipe.encoder['name']}; examples: {sizes}; {labels}; {prepared.inputs.about}; at most {steps:,} steps, "
+        f"batch size {size}, evaluation every {every:,} steps; "
+        f"{100 * padding_share(sample, list(batches_of(sample, recipe.training))):.1f} % padding"
     )
 
 

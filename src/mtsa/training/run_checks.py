@@ -35,7 +35,7 @@ def check_weights(folder: Path, model_class: type[nn.Module], read: Callable[[Pa
     try:
         config = read(folder)
     except Exception as error:
-        raise InputError(f"{folder}: config.json cannot be read ({one_line(error)})") from None
+        raise InputError(f"{folder}: config.json cannot be read ({one_line(error)}); restore it, or train again") from None
     _check_numbers(folder, config)
     try:
         with torch.device("meta"):
@@ -45,7 +45,9 @@ def check_weights(folder: Path, model_class: type[nn.Module], read: Callable[[Pa
                 tie()
             wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     except Exception as error:
-        raise InputError(f"{folder}: config.json is not a valid model configuration ({one_line(error)})") from None
+        raise InputError(
+            f"{folder}: config.json is not a valid model configuration ({one_line(error)}); restore it, or train again"
+        ) from None
     shapes = _shapes(folder / "model.safetensors")
     for name, shape in shapes.items():
         if name not in wanted:
@@ -77,14 +79,14 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     except (SafetensorError, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is not a safetensors file ({one_line(error)})") from None
+        raise InputError(f"{path} is not a safetensors file ({one_line(error)}); restore it, or train again") from None
 
 
 def _check_numbers(folder: Path, config: Any) -> None:
     for key, value in _numbers(config.to_dict()):
-        most = _LAYERS if "layer" in key else _MAX_POSITIONS if "position" in key else _LARGEST
-        if not math.isfinite(value) or abs(value) > most:
-            raise InputError(f"{folder}: config.json has {key} = {value:.3g}, which is out of range")
+        limit = _LAYERS if "layer" in key else _MAX_POSITIONS if "position" in key else _LARGEST
+        if not math.isfinite(value) or abs(value) > limit:
+            raise InputError(f"{folder}: config.json has {key} = {value:.3g}; it must be at most {limit:,}")
 
 
 def _numbers(values: Any, key: str = "") -> Iterator[tuple[str, float]]:

@@ -13,6 +13,7 @@ from torch import nn
 
 from mtsa.errors import InputError
 from mtsa.files import fingerprint, replacing, write_json, write_text
+from mtsa.machine import environment_info
 from mtsa.messages import one_line
 from mtsa.models.network_config import read_config
 from mtsa.models.transformers_logging import silence_transformers
@@ -147,7 +148,11 @@ def _load_pretrained(folder: Path, recipe: Recipe) -> nn.Module:
 
 
 def _wrong_version(folder: Path, error: Exception) -> InputError:
-    return InputError(f"{folder}: this run cannot be loaded with this version ({one_line(error)})")
+    version = environment_info()["versions"]["mtsa"]
+    return InputError(
+        f"{folder}: this run cannot be loaded with version {version} ({one_line(error)}); install the version in "
+        "record.json, or train again"
+    )
 
 
 def check_run(folder: Path) -> None:
@@ -176,7 +181,10 @@ def check_run(folder: Path) -> None:
         if not file.is_file():
             raise InputError(f"{folder}: {name} is missing; restore it, or train again")
         if fingerprint(file) != expected:
-            raise InputError(f"{folder}: checksum mismatch in {name} (changed after training); restore it, or train again")
+            raise InputError(
+                f"{folder}: checksum mismatch in {name} (changed after training); restore the "
+                "file from a backup, or train again"
+            )
 
 
 def _manifest(path: Path) -> dict[str, Any]:

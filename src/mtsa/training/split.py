@@ -73,7 +73,7 @@ class Dataset:
             train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
             same = sum(_known(dev, train))
             shared = (
-                f", {same:,} of which also occur in the remaining training data, so that dev metrics are too optimistic"
+                f", {same:,} of which also occur in the remaining training data, so dev metrics may be too optimistic"
                 if same
                 else ""
             )
@@ -115,7 +115,7 @@ def read_dataset(recipe: Recipe, memory: Mapping[str, Any] | None = None) -> Dat
             parts[part], messages = task.read_memory(recipe, memory[part], part, strict=True)
             remarks += messages
         elif name and not (part == "train" and shards is not None):
-            check_there(name)
+            check_file_exists(name)
             layout = dataclasses.replace(layouts[part], phrases=layouts[part].phrases and part == "train")
             parts[part], messages = task.read(recipe, Path(name), layout, _target(recipe, part, name))
             remarks += messages
@@ -151,8 +151,8 @@ def _target(recipe: Recipe, part: str, name: str) -> Path | None:
         return None
     target = recipe.data.target(part)
     if not target:
-        raise InputError(f"{name}: every file needs a target file with translations: --train A.en A.de")
-    check_there(target)
+        raise InputError(f"{name}: missing target file; pass two files, such as --train A.en A.de")
+    check_file_exists(target)
     return Path(target)
 
 
@@ -171,7 +171,7 @@ def check_labels(recipe: Recipe, labels: Collection[str], rows: int) -> None:
         )
 
 
-def check_there(name: str) -> None:
+def check_file_exists(name: str) -> None:
     """Check that a file exists; for known data sets, the message contains the download command.
 
     Raises:

@@ -24,7 +24,7 @@ from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
 from .recipe import Recipe
-from .split import check_there
+from .split import check_file_exists
 
 _PACKED = 4  # approximate compression ratio of gzip
 
@@ -123,7 +123,7 @@ def make_shards(recipe: Recipe, folder: Path, *, megabytes: float) -> tuple[Shar
     path, target = Path(recipe.data.train), recipe.data.target("train")
     for name in (str(path), target):
         if name:
-            check_there(name)
+            check_file_exists(name)
     remarks: list[str] = []
     examples = get_task(recipe.task).stream(recipe, remarks)
     size = sum(Path(name).stat().st_size for name in (path, target) if name)
