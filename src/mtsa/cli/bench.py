@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import fail, step_counter
+from .console import exit_on_error, fail, step_counter
 
 if TYPE_CHECKING:
     from mtsa.bench import layer as layer_bench
@@ -122,3 +122,42 @@ def parse_lengths(text: str) -> tuple[int, ...]:
         if not part.isdigit() or int(part) < 1:
             raise InputError(f'lengths "{text}": "{part}" is not a length; use positive integers, such as "16,64,256"')
     return tuple(int(part) for part in parts)
+
+
+@bench.command("gpu")
+def bench_gpu(
+    out: Annotated[Path, typer.Option(help="Output folder for the record (JSON).")] = Path("bench-out"),
+    resources: Annotated[
+        bool, typer.Option("--resources", help="Compile the kernels for named devices instead; needs no GPU.")
+    ] = False,
+    devices: Annotated[str, typer.Option(help="--resources: comma-separated devices.")] = "sm_80,sm_86,sm_90",
+    widths: Annotated[str | None, typer.Option(help='Comma-separated head widths, e.g. "64,75"; default: all.')] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed repeats; the median is reported.")] = 20,
+) -> None:
+    """Check the Triton kernels on this GPU and time them; the report can be attached to an issue.
+
+    With --resources: shared memory, registers, spills and tensor-core instructions of every kernel, compiled ahead of time.
+    """
+    from mtsa.bench import gpu, gpu_resources
+    from mtsa.bench.layer import aligned
+
+    with exit_on_error():
+        chosen = None if widths is None else parse_lengths(widths)
+        if resources:
+            numbers = tuple(int(name.removeprefix("sm_")) for name in devices.split(",") if name.removeprefix("sm_").isdigit())
+            compiled = gpu_resources.Setting(devices=numbers, widths=chosen or gpu_resources.WIDTHS)
+            gpu_resources.check_setting(compiled)
+        else:
+            gpu.check_device()
+    if resources:
+        with step_counter(gpu_resources.ticks(compiled), "compiling") as tick:
+            record = recorded(out / "gpu-resources.json", lambda: gpu_resources.run(compiled, tick))
+        typer.echo(aligned(*gpu_resources.table(record)))
+        beyond = gpu_resources.over_limit(record)
+        typer.echo(f"{len(beyond)} of {len(record['rows'])} compiled kernels exceed the shared memory of their device")
+        return
+    setting = gpu.Setting(widths=chosen or gpu.Setting.widths, repeats=repeats)
+    with step_counter(gpu.ticks(setting)) as tick:
+        record = recorded(out / "bench-gpu.json", lambda: gpu.run(setting, tick))
+    typer.echo(gpu.report(record))
+    typer.echo(f"\nwritten: {out / 'bench-gpu.json'}; attach it to an issue")

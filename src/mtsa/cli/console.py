@@ -22,7 +22,7 @@ def fail(sentence: object) -> NoReturn:
 
 def exit_stopped() -> NoReturn:
     """Print how to resume after a signal and exit with code 130."""
-    typer.echo("Interrupted. Rerun the command to resume", err=True)
+    typer.echo("interrupted; rerun the command to resume", err=True)
     raise typer.Exit(130)
 
 
@@ -38,7 +38,7 @@ def exit_on_error() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        fail(f"{error.filename or 'file error'}: {error.strerror or error}")
 
 
 class _Rate(ProgressColumn):

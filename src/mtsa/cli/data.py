@@ -11,6 +11,7 @@ from mtsa.messages import counted
 
 from .console import exit_on_error, fail, progress_bar
 from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
+from .renamed_options import RenamedOptions
 
 data = typer.Typer(no_args_is_help=True, help="Check, shard, convert and download data files.")
 
@@ -35,9 +36,8 @@ def check(
     options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with exit_on_error():
-        kind = get_task(task)
-        kind.check_files(files)
-        report = kind.validate(files, layout)
+        get_task(task).check_files(files)
+        report = get_task(task).validate(files, layout)
     for line in report.lines():
         typer.echo(line)
     if report.errors:
@@ -78,35 +78,38 @@ def shard(
     columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
     options_shown += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
     counts = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
-    typer.echo(f"{out}: {counts}; train with: mtsa train --train {out} {options_shown}")
+    typer.echo(f"{out}: {counts}; train with: mtsa train --train {out} {options_shown} --out runs/NAME")
 
 
-@data.command("convert")
+@data.command("convert", cls=RenamedOptions)
 def convert(
     source: Annotated[Path, typer.Argument(help="File with semantic roles.")],
     out: Annotated[Path, typer.Argument(help="Output file.")],
     words: Annotated[
         Path | None, typer.Option(help="File with the words of a props file; default: same name with the extension .words.")
     ] = None,
-    format: Annotated[
-        str, typer.Option(help="Format of the input: props, propbank or jsonl; auto: from its extension.")
+    input_format: Annotated[
+        str, typer.Option("--from", help="Format of the input: props, propbank or jsonl; auto: from its extension.")
     ] = "auto",
-    to: Annotated[str, typer.Option(help="Format of the output; auto: from its extension.")] = "auto",
+    output_format: Annotated[
+        str, typer.Option("--to", help="Format of the output: props, propbank or jsonl; auto: from its extension.")
+    ] = "auto",
 ) -> None:
     """Convert a file with semantic roles to another format."""
     from mtsa.data.srl_formats import read_roles, role_format, role_lines, words_path
 
     with exit_on_error():
-        wanted, given = role_format(out, to), role_format(source, format)
-        words_from = (words or words_path(source, given)) if given == "props" else None
+        output_format = role_format(out, output_format, "--to")
+        input_format = role_format(source, input_format, "--from")
+        words_from = (words or words_path(source, input_format)) if input_format == "props" else None
         plain = out.with_suffix("") if out.suffix == ".gz" else out
         words_to = words or plain.with_suffix(".words")
-        found = read_roles(source, words=words_from, format=given)
-        _write(out, "\n".join(role_lines(found, wanted)) + "\n")
-        if wanted == "props" and given != "props":
-            _write(words_to, "".join("\n".join(sentence.words) + "\n\n" for sentence in found))
-    frames = sum(len(sentence.frames) for sentence in found)
-    typer.echo(f"{out}: {len(found):,} sentences, {frames:,} frames")
+        sentences = read_roles(source, words=words_from, format=input_format)
+        _write(out, "\n".join(role_lines(sentences, output_format)) + "\n")
+        if output_format == "props" and input_format != "props":
+            _write(words_to, "".join("\n".join(sentence.words) + "\n\n" for sentence in sentences))
+    frames = sum(len(sentence.frames) for sentence in sentences)
+    typer.echo(f"{out}: {len(sentences):,} sentences, {frames:,} frames")
 
 
 def _write(path: Path, text: str) -> None:
@@ -120,10 +123,10 @@ def _write(path: Path, text: str) -> None:
         partial.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
 
 
-@data.command("get")
+@data.command("get", cls=RenamedOptions)
 def get(
     name: Annotated[str, typer.Argument(help="Name of a data set or vector file; see `mtsa data list`.")],
-    into: Annotated[Path, typer.Option(help="Target folder.")] = Path("data"),
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("data"),
 ) -> None:
     """Download a data set or word vectors; rerun the command to resume an interrupted download."""
     from mtsa.data.catalogue import SOURCES
@@ -135,10 +138,10 @@ def get(
     with exit_on_error():
         for download in SOURCES[name].files:
             with progress_bar(download.name, None) as move:
-                path = fetch(download, into, lambda here, total, move=move, known=download.name: move(here, known))  # type: ignore[misc]
+                path = fetch(download, out, lambda received, total, move=move, name=download.name: move(received, name))  # type: ignore[misc]
             typer.echo(f"{path}: {path.stat().st_size:,} bytes")
             for _, inside in download.members:
-                typer.echo(f"{into / inside}")
+                typer.echo(f"{out / inside}")
 
 
 @data.command("list")

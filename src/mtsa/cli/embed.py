@@ -52,7 +52,8 @@ def embed(
 def _open_embedder(run: Path) -> SentenceEmbedder:
     from mtsa.inference.auto import open_predictor
 
-    found = open_predictor(run).sentence_embedder()
-    if found is None:
-        fail(f"{run}: mtsa embed supports models for texts and pairs of texts only")
-    return found
+    predictor = open_predictor(run)
+    embedder = predictor.sentence_embedder()
+    if embedder is None:
+        fail(f"{run}: {predictor.no_vectors_reason()}")
+    return embedder

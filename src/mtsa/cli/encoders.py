@@ -17,4 +17,4 @@ def encoders() -> None:
         typer.echo(f"{name:22}{entry.summary}")
         if options:
             typer.echo(f"{'':22}{options}")
-    typer.echo("\nThe defaults are the sizes of the paper; mtsa train without a recipe uses half the width.")
+    typer.echo("\nDefaults: sizes of the paper. Without a recipe, mtsa train uses half of these widths.")

@@ -15,11 +15,9 @@ from .options import (
     Format,
     LabelColumn,
     NumBeams,
-    OldBeam,
     PairColumn,
     RunDirectory,
     TextColumn,
-    beams,
     check_options,
     given,
 )
@@ -27,10 +25,9 @@ from .options import (
 
 def evaluate(
     run: RunDirectory,
-    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for the test part of an embedded corpus.')],
+    data: Annotated[str, typer.Option(help='Labelled file, or "corpus:NAME" for the test split of a built-in corpus.')],
     target: Annotated[str | None, typer.Option(help="Translation: file with the reference translations.")] = None,
     num_beams: NumBeams = None,
-    beam: OldBeam = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
@@ -38,28 +35,28 @@ def evaluate(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
-    picture: Annotated[
+    plot: Annotated[
         Path | None,
         typer.Option(
-            help="PNG file for the confusion matrix; the reliability diagram is NAME.reliability.png. Default: "
+            help="PNG file for the confusion matrix (the reliability diagram is written to NAME.reliability.png); default: "
             "confusion.png and reliability.png in the run directory."
         ),
     ] = None,
 ) -> None:
-    """Evaluate a model on labelled data: metrics in total and per class, calibration and a confusion matrix."""
+    """Evaluate a model on labelled data; for classification, also per class, with calibration and plots."""
     from mtsa.inference.auto import open_predictor
     from mtsa.progress import progress
 
     with exit_on_error():
         predictor = open_predictor(run)
-        options = given(target=target, num_beams=beams(num_beams, beam), text_column=text_column, pair_column=pair_column)
+        options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
         options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
-        check_options({**options, **given(picture=picture)}, predictor.evaluate_options, predictor.task)
+        check_options({**options, **given(plot=plot)}, predictor.evaluate_options, predictor.task)
         with progress("evaluating"):
             score = predictor.evaluate(data, **options)
         typer.echo(json.dumps(score.as_json(), ensure_ascii=False) if as_json else score.metrics.table())
-        path = picture or run / "confusion.png"
-        reliability = picture.with_suffix(f".reliability{picture.suffix}") if picture else run / "reliability.png"
+        path = plot or run / "confusion.png"
+        reliability = plot.with_suffix(f".reliability{plot.suffix}") if plot else run / "reliability.png"
         drawn = {"confusion matrix": path} if predictor.draw(score, path) else {}
         drawn |= {"reliability diagram": reliability} if predictor.draw_reliability(score, reliability) else {}
     for what, file in drawn.items() if not as_json else ():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtsa.messages import counted
+
 from .console import exit_on_error, fail
 from .options import Format
 
@@ -28,7 +30,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print all weights as JSON instead of drawing.")] = False,
     features: Annotated[bool, typer.Option("--features", help="With --json: include the weights of every feature.")] = False,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=20, help="Draw this many random sentences from --data in one figure.")
+        int | None, typer.Option(min=1, max=20, help="Draw the maps of this many random sentences from --data in one figure.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="With --sample: data file.")] = None,
     format: Format = None,
@@ -41,10 +43,10 @@ def explain(
     from mtsa.inference.auto import open_predictor
     from mtsa.inference.heat_maps import check_choice, draw_heat_maps, shown_heads
     from mtsa.inference.sentence_sampling import sample_sentences
-    from mtsa.tasks.predictor import Question
+    from mtsa.tasks.predictor import ModelInput
 
     if features and not as_json:
-        fail("--features needs --json")
+        fail("--features requires --json")
     if (sample is None) != (data is None):
         fail("--sample and --data must be used together")
     if (text is None) == (sample is None):
@@ -61,12 +63,12 @@ def explain(
             reading = {} if format is None else {"format": format}
             found = [predictor.explain_text(one) for one in sample_sentences(predictor, data, sample, seed, **reading)]
         else:
-            question = Question(text, pair, None if predicate is None else predicate - 1)
-            predictor.check_question(question)
-            found = predictor.explain(question)
+            item = ModelInput(text, pair, None if predicate is None else predicate - 1)
+            predictor.check_input(item)
+            found = predictor.explain(item)
         which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if layer is not None and which >= len(found[0].layers):
-            fail(f"layer {layer} does not exist; the model has {len(found[0].layers)}")
+            fail(f"layer {layer} does not exist; the model has {counted(len(found[0].layers), 'attention layer')}")
         check_choice(found[0], which, chosen)
         if as_json:
             typer.echo(json.dumps({"sentences": [plain(one, features=features) for one in found]}, ensure_ascii=False))
@@ -81,7 +83,7 @@ def explain(
                 missing = draw_heat_maps(found, out, layer=which, most=heads, feature=chosen)
         except OSError as error:
             fail(f"{out}: {error.strerror}; choose another file with --out")
-    typer.echo(f"{_summary(found, text)}: {out}")
+    typer.echo(f"{_summary(found, text)}\nwritten: {out}")
     if missing:
         typer.echo(
             f"no installed font contains {missing[:20]}; try the HTML output: --out {out.with_suffix('.html')}", err=True
@@ -106,7 +108,7 @@ def _contributions(one: AttentionMaps, top: int) -> Iterator[str]:
 
     if one.contributions is not None:
         total = float(one.contributions.sum()) + one.bias
-        yield f"{one.answer}: contributions of the words to the output {total:+z.3f} (bias {one.bias:+z.3f}):"
+        yield f"{one.prediction}: contributions of the words to the output {total:+z.3f} (bias {one.bias:+z.3f}):"
         if not top:
             values = one.contributions.tolist()
             yield "  ".join(f"{word} {value:+z.3f}" for word, value in zip(one.words, values, strict=True))
@@ -126,4 +128,4 @@ def _pairs(one: AttentionMaps, top: int, layer: int, feature: int | None) -> Ite
 
 
 def _summary(found: list[AttentionMaps], text: str | None) -> str:
-    return (found[0].answer or "(no words)") if text is not None else f"{len(found)} sentences"
+    return f"prediction: {found[0].prediction or '(no words)'}" if text is not None else f"{len(found)} sentences"

@@ -15,7 +15,7 @@ def export(
     out: Annotated[Path, typer.Option(help="Output folder; must not exist.")],
     to: Annotated[str, typer.Option(help="Export format: onnx or torch (torch.export).")] = "onnx",
     check: Annotated[str | None, typer.Option(help="Texts and pairs: data file to compare predictions and speed on.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="With --check: maximum number of texts.")] = 1000,
+    max_texts: Annotated[int, typer.Option(min=1, help="With --check: maximum number of texts.")] = 1000,
     int8: Annotated[bool, typer.Option("--int8", help="ONNX: also write a model with int8-quantized linear layers.")] = False,
 ) -> None:
     """Export a model as a graph from token ids to probabilities, with its tokenizer, a script and a parity report."""
@@ -42,8 +42,8 @@ def export(
         texts = None
         if check is not None:
             if parts.read_texts is None:
-                fail(f"--check does not apply to models for {predictor.task}; remove it")
-            texts = parts.read_texts(check, most)
+                fail(f"--check does not apply to task {predictor.task}; remove it")
+            texts = parts.read_texts(check, max_texts)
         with atomic_directory(out) as folder:
             write(parts, predictor, to, folder)
             report = export_parity.report_header(predictor, to)

@@ -21,6 +21,7 @@ from .paired_files import PairedFiles
 from .predict import predict
 from .pretrain import pretrain
 from .recipes import recipes
+from .renamed_options import RenamedOptions
 from .score import score
 from .serve import serve
 from .train import train
@@ -32,8 +33,10 @@ app = typer.Typer(
     help="Multi-mask tensorized self-attention: train, evaluate, explain, export and serve models.",
 )
 app.command(cls=PairedFiles)(train)
-for _command in (compare, evaluate, predict, embed, recipes, encoders, explain, export, pretrain, serve):
+for _command in (compare, embed, recipes, encoders, explain, serve):
     app.command()(_command)
+for _renamed in (evaluate, predict, export, pretrain):
+    app.command(cls=RenamedOptions)(_renamed)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.add_typer(score, name="score")
@@ -100,7 +103,7 @@ def layer() -> None:
 def demo(
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("demo-out"),
 ) -> None:
-    """Run a demo: train models on an embedded corpus, compare them with baselines, predict and explain."""
+    """Run a demo: train models on a built-in corpus, compare them with baselines, predict and explain."""
     from mtsa import demo as demonstration
 
     with exit_on_error():

@@ -12,27 +12,19 @@ from .console import fail
 
 RunDirectory = Annotated[Path, typer.Argument(help="Run directory of a trained model.")]
 NumBeams = Annotated[int | None, typer.Option("--num-beams", min=1, help="Translation: number of beams.")]
-OldBeam = Annotated[int | None, typer.Option("--beam", min=1, hidden=True)]
 
 TextColumn = Annotated[str | None, typer.Option(help="Name of the text column.")]
 PairColumn = Annotated[str | None, typer.Option(help="Pairs: name of the column with the second text.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Name of the column with the labels or target values.")]
 Format = Annotated[
     str | None,
-    typer.Option(help="csv, tsv, jsonl, label_text, trec, sst, nli or label_pair; default: from the file extension."),
+    typer.Option(
+        help="Texts: csv, tsv, jsonl, label_text, trec, sst, nli or label_pair; tagging: columns or jsonl; semantic roles: "
+        "props, propbank or jsonl; default: from the file extension."
+    ),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the file; default: UTF-8.")]
 Delimiter = Annotated[str | None, typer.Option(help="Column delimiter of a csv file.")]
-
-
-def beams(num_beams: int | None, beam: int | None) -> int | None:
-    """The value of `--num-beams`, or of its name in version 0.2."""
-    if beam is None:
-        return num_beams
-    if num_beams is not None:
-        fail("--beam is the deprecated name of --num-beams; use only --num-beams")
-    typer.echo("warning: --beam is deprecated and will be removed in version 0.4; use --num-beams", err=True)
-    return beam
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -50,7 +42,7 @@ def check_options(options: dict[str, Any], supported: Collection[str], task: str
 
     for name in options:
         if name not in supported:
-            raise InputError(f"--{name.replace('_', '-')} does not apply to models for {task}; remove it")
+            raise InputError(f"--{name.replace('_', '-')} does not apply to task {task}; remove it")
 
 
 def check_output(source: str, out: Path | None) -> None:

@@ -15,11 +15,9 @@ from .options import (
     Encoding,
     Format,
     NumBeams,
-    OldBeam,
     PairColumn,
     RunDirectory,
     TextColumn,
-    beams,
     check_options,
     check_output,
     given,
@@ -34,12 +32,11 @@ def predict(
     submission: Annotated[
         bool, typer.Option("--submission", help="Write a MultiNLI submission file (pairID, gold_label).")
     ] = False,
-    keep: Annotated[
+    keep_columns: Annotated[
         list[str] | None,
         typer.Option(help='Comma-separated input columns to copy to the output, e.g. "id"; can be repeated.'),
     ] = None,
     num_beams: NumBeams = None,
-    beam: OldBeam = None,
     predicates: Annotated[
         str | None,
         typer.Option(help='Semantic roles: "given" to use those of the file, or words of the text; default: predicted.'),
@@ -59,8 +56,8 @@ def predict(
         predictor = open_predictor(run)
         options = given(
             pair=pair,
-            keep=",".join(keep) if keep else None,
-            num_beams=beams(num_beams, beam),
+            keep_columns=",".join(keep_columns) if keep_columns else None,
+            num_beams=num_beams,
             predicates=predicates,
             submission=submission or None,
         )

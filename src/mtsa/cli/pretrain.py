@@ -17,33 +17,36 @@ def pretrain(
         typer.Argument(help="Text files with one text per line, tables with a column `text`, or FORMAT:FILE."),
     ],
     out: Annotated[Path, typer.Option(help="Output folder.")],
-    layers: Annotated[int, typer.Option(min=1, help="Layers.")] = 4,
-    width: Annotated[int, typer.Option(min=4, help="Hidden size; a multiple of 4, the number of heads.")] = 256,
-    tokens: Annotated[int, typer.Option(min=300, help="Vocabulary size.")] = 8000,
-    length: Annotated[int, typer.Option(min=8, help="Sequence length in tokens.")] = 128,
-    batch: Annotated[int, typer.Option(min=1, help="Sequences per batch.")] = 32,
-    steps: Annotated[int, typer.Option(min=1, help="Steps.")] = 1000,
+    layers: Annotated[int, typer.Option(min=1, help="Number of Transformer layers.")] = 4,
+    hidden_size: Annotated[int, typer.Option(min=4, help="Hidden size; a multiple of 4, the number of heads.")] = 256,
+    vocab_size: Annotated[int, typer.Option(min=300, help="Vocabulary size.")] = 8000,
+    max_length: Annotated[int, typer.Option(min=8, help="Sequence length in tokens.")] = 128,
+    batch_size: Annotated[int, typer.Option(min=1, help="Number of sequences per batch.")] = 32,
+    steps: Annotated[int, typer.Option(min=1, help="Number of training steps.")] = 1000,
     learning_rate: Annotated[float, typer.Option(min=1e-9, help="Peak learning rate.")] = 1e-3,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    shared: Annotated[
-        bool, typer.Option(help="With torchrun: shard the weights over the processes (FSDP) instead of DDP.")
-    ] = False,
+    distributed: Annotated[
+        str, typer.Option(help="With torchrun: ddp (each process has all weights) or fsdp (each process has a shard).")
+    ] = "ddp",
 ) -> None:
     """Pretrain a small GPT on text, for use as a pretrained model (recipe snli.gpt.cpu). Rerun the command to resume."""
     from mtsa.errors import InputError
     from mtsa.training.language_model import Setting
     from mtsa.training.language_model import pretrain as run
+    from mtsa.training.recipe import DISTRIBUTED
 
     with exit_on_error():
-        if width % 4:
-            raise InputError(f"--width {width} must be a multiple of 4, the number of heads")
+        if distributed not in DISTRIBUTED:
+            raise InputError(f'--distributed is "{distributed}"; it must be {" or ".join(DISTRIBUTED)}')
+        if hidden_size % 4:
+            raise InputError(f"--hidden-size {hidden_size} must be a multiple of 4, the number of heads")
         setting = Setting(
-            layers=layers, width=width, tokens=tokens, length=length, batch=batch, steps=steps,
+            layers=layers, width=hidden_size, tokens=vocab_size, length=max_length, batch=batch_size, steps=steps,
             learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
         )  # fmt: skip
         texts = [text for source in sources for text in _texts(source) if text]
         try:
-            run(texts, out, setting, shared=shared)
+            run(texts, out, setting, sharded=distributed == "fsdp")
         except KeyboardInterrupt:
             exit_stopped()
 

@@ -21,7 +21,7 @@ def main() -> None:
 @score.command("srl")
 def srl(
     gold: Annotated[Path, typer.Argument(help="Props file with the gold annotation.")],
-    answers: Annotated[Path, typer.Argument(help="Props file with the predictions.")],
+    predictions: Annotated[Path, typer.Argument(help="Props file with the predictions.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
 ) -> None:
     """Score semantic roles by the rules of CoNLL-2005: precision, recall and F1, in total and per label."""
@@ -30,24 +30,29 @@ def srl(
     from mtsa.metrics.semantic_roles import score_roles
 
     with exit_on_error():
-        truth, found = read_props(gold, verbs=False), read_props(answers, verbs=False)
-        for number, (one, other) in enumerate(zip(truth, found, strict=False), start=1):
+        truth, predicted = read_props(gold, verbs=False), read_props(predictions, verbs=False)
+        for number, (one, other) in enumerate(zip(truth, predicted, strict=False), start=1):
             if len(one.words) != len(other.words):
                 raise line_error(
-                    answers,
+                    predictions,
                     other.line,
-                    f"sentence {number} has {len(other.words)} words, but {len(one.words)} in {gold}, line {one.line}",
+                    f"sentence {number} has {len(other.words)} words, but the gold sentence ({gold}, "
+                    f"line {one.line}) has {len(one.words)}",
                 )
-        if len(truth) != len(found):
+        if len(truth) != len(predicted):
             raise line_error(
-                answers, found[-1].line, f"{len(found):,} sentences, but {len(truth):,} in {gold}; is the file incomplete?"
+                predictions,
+                predicted[-1].line,
+                f"{len(predicted):,} sentences, but {len(truth):,} in {gold}; is the file incomplete?",
             )
-        scores = score_roles(truth, found)
+        scores = score_roles(truth, predicted)
     if as_json:
         typer.echo(json.dumps(scores.as_json()))
         return
     total = scores.total
-    typer.echo(f"precision {total.precision:.4f}, recall {total.recall:.4f}, F1 {total.f1:.4f} ({total.there:,} arguments)")
-    typer.echo(f"complete {scores.complete:.4f} ({scores.frames:,} frames)\n\nlabel       precision  recall      F1  support")
+    typer.echo(f"precision {total.precision:.4f}, recall {total.recall:.4f}, F1 {total.f1:.4f} ({total.support:,} arguments)")
+    typer.echo(
+        f"complete frames {scores.complete:.4f} (of {scores.frames:,})\n\nlabel       precision  recall      F1  support"
+    )
     for label, counts in sorted(scores.labels.items()):
-        typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.there:7,}")
+        typer.echo(f"{label:12}{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}  {counts.support:7,}")

@@ -35,7 +35,9 @@ def train(
     pretrained: Annotated[
         str | None, typer.Option(help='Pretrained model to fine-tune: "minilm", a folder, or a name on the Hugging Face hub.')
     ] = None,
-    frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the pretrained model; training takes seconds.")] = False,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Freeze the pretrained model; train only the layers on top of it.")
+    ] = False,
     encoder: Annotated[str | None, typer.Option(help="Context encoder; see mtsa encoders.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     class_weights: Annotated[
@@ -62,9 +64,9 @@ def train(
         fail("no output folder; specify the run directory with --out, such as --out runs/first")
     if folds and repeats > 1:
         fail("--folds and --repeats cannot be used together; choose one")
-    chosen = ["pretrained.frozen=true"] if frozen else []
+    overrides = ["pretrained.frozen=true"] if frozen else []
     with exit_on_error():
-        made, dataset = plan_run(
+        planned, dataset = plan_run(
             recipe,
             task=task,
             data=data,
@@ -74,29 +76,29 @@ def train(
             seed=seed,
             class_weights=class_weights,
             metric=metric,
-            settings=[*chosen, *(settings or [])],
+            settings=[*overrides, *(settings or [])],
         )
         try:
-            launch(made, out, folds=folds, repeats=repeats, tensorboard=tensorboard, dataset=dataset)
+            launch(planned, out, folds=folds, repeats=repeats, tensorboard=tensorboard, dataset=dataset)
         except KeyboardInterrupt:
             exit_stopped()
 
 
 def _part_files(train: list[str] | None, dev: list[str] | None, test: list[str] | None, task: str) -> dict[str, Any]:
-    """Return the files of each part under the keys of a recipe."""
+    """Return the files of each split under the keys of a recipe."""
     from mtsa.tasks.registry import get_task, task_names
 
-    found: dict[str, Any] = {}
-    two = task in task_names() and get_task(task).files == 2
+    data: dict[str, Any] = {}
+    paired = task in task_names() and get_task(task).files == 2
     for name, files in (("train", train), ("dev", dev), ("test", test)):
         files = files or []
-        sources = files[::2] if two and len(files) > 1 else files
+        sources = files[::2] if paired and len(files) > 1 else files
         if len(sources) > 1 and name != "test":
-            fail(f"--{name} takes {'two files' if two else 'one file'}, got {len(files)}")
+            fail(f"--{name} takes {'two files' if paired else 'one file'}, got {len(files)}")
         if sources:
-            found[name] = sources[0]
-            found |= {"tests": sources[1:]} if sources[1:] else {}
-        if two and files[1::2]:
-            found[f"{name}_target"] = files[1]
-            found |= {"tests_target": files[3::2]} if files[3::2] else {}
-    return found
+            data[name] = sources[0]
+            data |= {"tests": sources[1:]} if sources[1:] else {}
+        if paired and files[1::2]:
+            data[f"{name}_target"] = files[1]
+            data |= {"tests_target": files[3::2]} if files[3::2] else {}
+    return data

@@ -20,7 +20,7 @@ from mtsa.nn.dropout import dropout as drop
 from mtsa.nn.reference import safe_softmax
 
 from .contract import Dense, Encoder, zero_padding
-from .disa import Directional, attend, earlier_or_later, pair_scores
+from .disa import Directional, attend, direction_mask, pair_scores
 from .registry import register
 
 
@@ -52,7 +52,7 @@ class _Block(nn.Module):
         h = self._act(self.enter(F.pad(x, (0, 0, 0, missing))))  # [B, M * R, C]
         h = h.view(B, -1, self.block, h.shape[-1])  # [B, M, R, C]
         dependent, head = self.pairs(drop(h, self.dropout, self.training)).chunk(2, -1)
-        allowed = earlier_or_later(self.block, self.backward, x.device) & real[:, :, None, :] & real[:, :, :, None]
+        allowed = direction_mask(self.block, self.backward, x.device) & real[:, :, None, :] & real[:, :, :, None]
         within = attend(pair_scores(dependent, head, self.bias), allowed, h)  # [B, M, R, C]
         weights = safe_softmax(self.pool(within).masked_fill(~real[..., None], -torch.inf), 2)
         blocks = self.between((weights * within).sum(2), real.any(2))  # [B, M, C]

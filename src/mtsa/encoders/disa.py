@@ -27,7 +27,7 @@ def pair_scores(dependent: Tensor, head: Tensor, bias: Tensor) -> Tensor:
     return _SATURATION * torch.tanh((dependent[..., None, :, :] + head[..., :, None, :] + bias) / _SATURATION)
 
 
-def earlier_or_later(length: int, backward: bool, device: torch.device) -> Tensor:
+def direction_mask(length: int, backward: bool, device: torch.device) -> Tensor:
     """Return the direction as bool [N, N]: strictly earlier keys, or strictly later ones."""
     position = torch.arange(length, device=device)
     return (Backward() if backward else Forward()).allowed(position[:, None], position[None, :])
@@ -67,7 +67,7 @@ class Directional(nn.Module):
         h = self._act(self.enter(x))  # [B, N, C]
         dropped = drop(h, self.dropout, self.training)  # shared by the two layers of the score
         scores = pair_scores(self.dependent(dropped), self.head(dropped), self.bias)  # [B, N, N, C]
-        allowed = earlier_or_later(x.shape[1], self.backward, x.device) & keep[:, None, :]
+        allowed = direction_mask(x.shape[1], self.backward, x.device) & keep[:, None, :]
         attended = attend(scores, allowed, h)
         gate = torch.sigmoid(self.gate_values(h) + self.gate_attended(attended) + self.gate_bias)
         return zero_padding(torch.lerp(attended, h, gate), keep)

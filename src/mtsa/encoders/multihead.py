@@ -55,8 +55,8 @@ class MultiheadEncoder(Encoder):
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         B, N, _ = x.shape
-        placed = zero_padding(x, keep) + self.position_scale * sinusoid(N, self.in_dim, x)
-        q, k, v = (self._split(part(drop(placed, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
+        with_positions = zero_padding(x, keep) + self.position_scale * sinusoid(N, self.in_dim, x)
+        q, k, v = (self._split(part(drop(with_positions, self.dropout, self.training))) for part in self.maps)  # [B, H, N, D]
         allowed = keep | ~keep.any(1, keepdim=True)  # rows without tokens attend to all positions and are zeroed below
         rate = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None, None, :], dropout_p=rate)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from mtsa.messages import nearest
 
 from .contract import Encoder
+from .renamed_options import rename_options
 
 _ENCODERS: dict[str, Entry] = {}
 E = TypeVar("E", bound=type[Encoder])
@@ -77,7 +78,7 @@ def build_encoder(name: str, in_dim: int, **options: Any) -> Encoder:
     Raises:
         ValueError: unknown name or option, or an invalid value.
     """
-    entry = find_encoder(name)
+    entry, (options, _) = find_encoder(name), rename_options(options)  # config.json of version 0.2 has the old names
     for option in options:
         if option not in entry.options:
             raise ValueError(f'encoder "{name}" has no option "{option}"; {nearest(option, entry.options)}')

@@ -35,7 +35,8 @@ class ResidualMtsaEncoder(_Residual):
 
     Args:
         in_dim: width of x and of the output.
-        heads: number of heads, half forward and half backward unless `masks` is given; 0: heads of at least 32 features.
+        heads: number of heads, half forward and half backward unless `masks` is given; 0: the largest
+            even number of heads with at least 32 features each.
         masks: such as "forward*6, backward*6"; empty for the default.
         dropout: dropout probability on the output of the attention.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only (appendix A.3).
@@ -59,7 +60,8 @@ class ResidualMultiheadEncoder(_Residual):
 
     Args:
         in_dim: width of x and of the output.
-        heads: number of heads; 0: heads of at least 32 features.
+        heads: number of heads; 0: the largest
+            even number of heads with at least 32 features each.
         dropout: dropout probability on the output of the attention.
         attention_dropout: dropout probability on the attention weights.
 

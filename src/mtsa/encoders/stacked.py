@@ -88,9 +88,10 @@ class StackedMtsaEncoder(_Stack):
         heads: heads of the attention (form "paper").
         hidden: width of the feed-forward sublayer.
         masks: such as "forward*4, backward*4"; empty for half forward, half backward.
-        scales: score activations sigma_t and sigma_s.
-        source_layers: layers of the source2token scores, 1 or 2.
-        scale: factor of the input; 0: the root of the width, as in the authors' tagger.
+        score_activation: sigma_t, activation of the token2token scores: "logsigmoid" or "identity".
+        source_activation: sigma_s, activation of the source2token scores: "identity" or "logsigmoid".
+        source_layers: number of layers that compute the source2token scores, 1 or 2.
+        scale: factor of the input; 0: sqrt(width), as in the authors' tagger.
         input_bias: whether a learned vector is added to the scaled input, as in the authors' tagger.
         dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only.
@@ -105,7 +106,8 @@ class StackedMtsaEncoder(_Stack):
         heads: int = 8,
         hidden: int = 800,
         masks: str = "",
-        scales: tuple[str, str] = ("logsigmoid", "identity"),
+        score_activation: str = "logsigmoid",
+        source_activation: str = "identity",
         source_layers: int = 2,
         scale: float = 1.0,
         input_bias: bool = False,
@@ -113,7 +115,7 @@ class StackedMtsaEncoder(_Stack):
         attention_dropout: float = 0.0,
     ) -> None:
         def attention() -> nn.Module:
-            options: dict[str, Any] = {"score_activation": scales[0], "source_activation": scales[1]}
+            options: dict[str, Any] = {"score_activation": score_activation, "source_activation": source_activation}
             options |= {"source_layers": source_layers, "dropout": (0.0, attention_dropout)}
             return MultiMaskAttention(width, heads, masks=masks or None, bias=True, **options)
 
@@ -132,7 +134,7 @@ class StackedMultiheadEncoder(_Stack):
         heads: heads of the attention, which has biases and an output projection.
         hidden: width of the feed-forward sublayer.
         masks: such as "forward(self)*4, backward(self)*4", in place of the positions; empty for positions and no masks.
-        scale: factor of the input before positions are added; 0: the root of the width, as in Tan et al.
+        scale: factor of the input before positions are added; 0: sqrt(width), as in Tan et al.
         input_bias: whether a learned vector is added to the scaled input, as in Tan et al.
         dropout: dropout probability on the input, on sublayer outputs and inside the feed-forward sublayer.
         attention_dropout: dropout probability on the attention weights.

@@ -21,8 +21,9 @@ class MtsaEncoder(Encoder):
         head_dim: width of each head.
         masks: such as "forward, backward" or "noself*2"; empty for the default.
         activation: activation of the dense layers.
-        scales: score activations sigma_t and sigma_s.
-        source_layers: layers of the source2token scores, 1 or 2.
+        score_activation: sigma_t, activation of the token2token scores: "logsigmoid" or "identity".
+        source_activation: sigma_s, activation of the source2token scores: "identity" or "logsigmoid".
+        source_layers: number of layers that compute the source2token scores, 1 or 2.
         dropout: dropout probability on the input of every dense layer.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only (appendix A.3).
     """
@@ -36,7 +37,8 @@ class MtsaEncoder(Encoder):
         head_dim: int = 300,
         masks: str = "",
         activation: str = "elu",
-        scales: tuple[str, str] = ("logsigmoid", "identity"),
+        score_activation: str = "logsigmoid",
+        source_activation: str = "identity",
         source_layers: int = 2,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
@@ -49,8 +51,8 @@ class MtsaEncoder(Encoder):
             head_dim=head_dim,
             masks=masks or None,
             activation=activation,
-            score_activation=scales[0],
-            source_activation=scales[1],
+            score_activation=score_activation,
+            source_activation=source_activation,
             source_layers=source_layers,
             dropout=(dropout, attention_dropout),
         )

@@ -38,14 +38,14 @@ def replace_self_attention(model: M, **options: Any) -> M:
     """Replace the encoder self-attention of a `transformers` model with tensorized attention, in place, and return the model.
 
     The weights and biases of q, k, v and output are kept; source2token scores are added. With default options, the output of
-    the model does not change: masks are full, `pairwise` is the identity, the source2token scores are 0.
+    the model does not change: masks are full, `score_activation` is the identity, and the source2token scores are 0.
 
     Args:
         model: BERT, RoBERTa, DistilBERT, BART, Marian or M2M100, with any head.
         options: `masks` ("full", "halves" for half of the heads forward and half backward, or such as "forward*4, noself*4"),
-            `pairwise` ("identity" or "logsigmoid"), `source` ("value": one linear layer of each head's values; "key": two
-            layers of its keys), `source_scale` ("identity" or "logsigmoid"), `source_bias` (initial bias), `start`
-            ("neutral" or "glorot").
+            `score_activation` ("identity" or "logsigmoid"), `source_input` ("value": one linear layer of each head's values;
+            "key": two layers of its keys), `source_activation` ("identity" or "logsigmoid"), `source_bias` (initial bias),
+            `init` ("neutral": the output of the model does not change; or "glorot").
 
     Raises:
         InputError (a ValueError): the model is not supported, or its attention is already replaced.

@@ -29,8 +29,9 @@ class SentenceModule(InputModule):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.run = open_run(folder)
-        if get_task(self.run.recipe.task).predictor(self.run).sentence_embedder() is None:
-            raise InputError(f"{folder} contains a model without sentence vectors; use a model for texts or pairs of texts")
+        predictor = get_task(self.run.recipe.task).predictor(self.run)
+        if predictor.sentence_embedder() is None:
+            raise InputError(f"{folder}: {predictor.no_vectors_reason()}")
         self.model: Any = self.run.model
         self.tokenizer = self.run.tokenizer
         self.max_seq_length = self.run.recipe.tokens.max_length or None
@@ -52,7 +53,7 @@ class SentenceModule(InputModule):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Return width of a sentence vector."""
+        """Return the dimension of a sentence vector."""
         width: int = self.model.encoder.out_dim
         return width
 

@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mtsa.encoders.renamed_options import rename_options
 from mtsa.errors import InputError
+from mtsa.nn.deprecation import warn_deprecated
 
 from .patched_attention import PatchedAttention, PatchOptions, SourceScores
 
@@ -36,7 +38,7 @@ class Architecture:
     attention: str  # attention class
     projections: tuple[str, str, str]  # q, k, v
     output: str  # output projection; empty if it is in another module
-    inside: str  # part of the names of encoder layers; empty if all layers are encoder layers
+    layer_prefix: str  # part of the names of encoder layers; empty if all layers are encoder layers
     heads: str  # attribute with the number of heads
     activation: str  # configuration key of the feed-forward activation
 
@@ -72,6 +74,9 @@ def patch_attention(model: M, **values: Any) -> M:
         InputError (a ValueError): the model is not supported, or its attention is already replaced.
         ValueError, TypeError: invalid options.
     """
+    values, renamed = rename_options(values)
+    if renamed:
+        warn_deprecated(f"{', '.join(renamed)}; the old names will be removed in version 0.4")
     options = PatchOptions(**values)
     config = getattr(model, "config", None)
     model_type = getattr(config, "model_type", type(model).__name__)
@@ -123,7 +128,7 @@ class PatchedModel(nn.Module):
 
     def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
-        _patch_modules(self, ARCHITECTURES[config.plain_type], PatchOptions(**config.mtsa))
+        _patch_modules(self, ARCHITECTURES[config.plain_type], PatchOptions.from_json(config.mtsa))
 
     def initialize_weights(self) -> None:
         """Initialize the source2token scores that are missing in a checkpoint, also in nested models."""
@@ -145,7 +150,7 @@ def patched_config_class(model_type: str) -> type[PretrainedConfig]:
         if values.get(ARCHITECTURES[model_type].activation) == _BLOCKED_ACTIVATION:
             values[ARCHITECTURES[model_type].activation] = activation
         base.__init__(self, **values)
-        self.mtsa = PatchOptions(**(mtsa or {})).as_json()
+        self.mtsa = PatchOptions.from_json(mtsa or {}).as_json()
 
     members = {"__init__": init, "model_type": f"mtsa_{model_type}", "plain_type": model_type, "__module__": __name__}
     return type(f"Mtsa{base.__name__}", (PatchedConfig, base), members)
@@ -168,7 +173,10 @@ def _patched_attention_class(model_type: str) -> type[nn.Module]:
         self: Any, hidden_states: Tensor, *unused: Any, attention_mask: Tensor | None = None, **others: Any
     ) -> tuple[Tensor, Tensor | None]:
         if others.get("past_key_values") is not None or others.get("key_value_states") is not None:
-            raise ValueError("replaced self-attention supports neither a cache nor cross-attention")
+            raise ValueError(
+                "replaced self-attention supports neither a cache nor cross-attention; call the model with use_cache=False "
+                "and without encoder_hidden_states"
+            )
         mask = attention_mask if attention_mask is not None else next((one for one in unused if isinstance(one, Tensor)), None)
         q, k, v = self.project(hidden_states)
         dropout = self.dropout.p if isinstance(self.dropout, nn.Dropout) else self.dropout
@@ -206,7 +214,7 @@ def _patch_modules(model: nn.Module, entry: Architecture, options: PatchOptions)
 def _encoder_attention(model: nn.Module, entry: Architecture) -> Iterator[nn.Module]:
     base = entry.attention_class()
     for name, module in model.named_modules():
-        if type(module) is base and (entry.inside in f"{name}." or not entry.inside) and "decoder." not in name:
+        if type(module) is base and (entry.layer_prefix in f"{name}." or not entry.layer_prefix) and "decoder." not in name:
             yield module
 
 

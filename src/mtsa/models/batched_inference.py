@@ -10,6 +10,7 @@ from torch import Tensor
 from mtsa.data.batching import make_batch, sorted_batches
 from mtsa.progress import advance
 
+from .pair import segments
 from .sentence_network import SentenceNetwork
 from .sentence_pooling import is_parameter_free
 
@@ -41,9 +42,10 @@ def pretrained_vectors(
 ) -> tuple[list[list[int]], list[Tensor]]:
     """Return the output of the pretrained model for each sentence, [tokens, E] in half precision, with the token ids of each.
 
-    If the pooling of the model has no parameters, it is applied here: each sentence then has one token, the pooled vector.
+    If the pooling of the model has no parameters, it is applied here: each sentence then has one token, the pooled vector, and
+    each pair in one sequence has two.
     """
-    pooled = model.config.encoder == "embedding" and is_parameter_free(model.config.pooling)
+    pooled = stores_pooled(model)
     out: list[Tensor] = [torch.zeros(0)] * len(rows)
 
     def inputs(indices: Sequence[int]) -> Inputs:
@@ -54,13 +56,19 @@ def pretrained_vectors(
         mask = given["attention_mask"].bool()
         found = model.words(given["input_ids"], mask, given.get("token_type_ids")).float()
         if pooled:
-            found = model.pool(found, mask)[:, None]
+            sides = (mask,) if types is None else segments(mask, given["token_type_ids"])
+            found = torch.stack([model.pool(found, side) for side in sides], 1)
         for index, row in zip(indices, found.cpu(), strict=True):
             out[index] = row.clone() if pooled else row[: len(rows[index])].half()
 
     _for_batches(model, [*map(len, rows)], inputs, keep)
     ids = [list(row[: len(vectors)]) for row, vectors in zip(rows, out, strict=True)]
     return ids, out
+
+
+def stores_pooled(model: SentenceNetwork) -> bool:
+    """Return whether pooled vectors replace those of tokens: no encoder, and pooling without parameters."""
+    return model.config.encoder == "embedding" and is_parameter_free(model.config.pooling)
 
 
 def _collect(

@@ -62,6 +62,6 @@ class SentenceClassifier(SentenceNetwork):
             unused: other outputs of a tokenizer, which are ignored.
         """
         keep = real_tokens(input_ids, attention_mask)
-        language = labels is not None and self.config.language > 0
+        language = labels is not None and self.config.lm_weight > 0
         encoded = self.sentences(input_ids, keep, language=language, vectors=token_vectors)
         return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)

@@ -11,7 +11,7 @@ class BaseConfig(PretrainedConfig):
     """The common part of all configurations.
 
     Args:
-        words: (tuned, frozen): number of trained and of frozen word vectors.
+        words: number of trained and of frozen word vectors.
         width: width of the word vectors.
         encoder: name of the context encoder.
         encoder_options: options of the context encoder.
@@ -46,7 +46,7 @@ class MtsaConfig(BaseConfig):
         pooling: "source2token", "max", "mean" or "last".
         hidden: width of the hidden layer of the head; 0: no hidden layer.
         target: mean and standard deviation of the training targets of a regression model.
-        language: weight of the language-model loss of the pretrained model in training.
+        lm_weight: weight of the language-model loss of the pretrained model in training.
         softmax_temperature: divisor of the logits outside training, so that probabilities are calibrated. (A key
             `temperature` is reserved for text generation in `transformers`, which does not save it.)
         kwargs: arguments of `BaseConfig`.
@@ -59,12 +59,13 @@ class MtsaConfig(BaseConfig):
         pooling: str = "source2token",
         hidden: int = 300,
         target: tuple[float, float] = (0.0, 1.0),
-        language: float = 0.0,
+        lm_weight: float = 0.0,
         softmax_temperature: float = 1.0,
         **kwargs: Any,
     ) -> None:
         self.pooling, self.hidden = pooling, hidden
-        self.target, self.language = list(target), language
+        self.target = list(target)
+        self.lm_weight = kwargs.pop("language", lm_weight)  # its name in version 0.2
         self.softmax_temperature = softmax_temperature
         super().__init__(**kwargs)
 
@@ -89,9 +90,9 @@ class MtsaTaggerConfig(BaseConfig):
     """The configuration of a tagger.
 
     Args:
-        flag: width of the embedding that marks the predicate; 0 for taggers without predicates.
-        finder: channels of the predicate finder; 0 for none.
-        smoothing: label smoothing, the probability mass of the other tags in training.
+        predicate_dim: width of the embedding that marks the predicate; 0 for taggers without predicates.
+        finder_channels: channels of the predicate finder; 0 for none.
+        label_smoothing: the probability mass of the other tags in training.
         tag_dropout: whether dropout applies to the input of the tag layer.
         softmax_temperature: divisor of the tag logits outside training, so that probabilities are calibrated.
         finder_temperature: the same for the logits of the predicate finder.
@@ -102,15 +103,18 @@ class MtsaTaggerConfig(BaseConfig):
 
     def __init__(
         self,
-        flag: int = 0,
-        finder: int = 0,
-        smoothing: float = 0.0,
+        predicate_dim: int = 0,
+        finder_channels: int = 0,
+        label_smoothing: float = 0.0,
         tag_dropout: bool = True,
         softmax_temperature: float = 1.0,
         finder_temperature: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        self.flag, self.finder, self.smoothing, self.tag_dropout = flag, finder, smoothing, tag_dropout
+        self.predicate_dim = kwargs.pop("flag", predicate_dim)  # names of version 0.2
+        self.finder_channels = kwargs.pop("finder", finder_channels)
+        self.label_smoothing = kwargs.pop("smoothing", label_smoothing)
+        self.tag_dropout = tag_dropout
         self.softmax_temperature, self.finder_temperature = softmax_temperature, finder_temperature
         super().__init__(**kwargs)
 

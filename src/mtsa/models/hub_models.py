@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
+from mtsa.nn.deprecation import warn_deprecated
+
 from .classifier import SentenceClassifier
 from .config import BaseConfig, MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
 from .pair import PairClassifier
@@ -17,9 +19,15 @@ from .tagger import Tagger
 
 @dataclass
 class TaggerOutput(TokenClassifierOutput):
-    """Logits of the tags, and the logit of each word being a predicate (`found`)."""
+    """Logits of the tags, and the logit of each word being a predicate."""
 
-    found: Tensor | None = None  # [B, N]
+    predicate_logits: Tensor | None = None  # [B, N]
+
+    @property
+    def found(self) -> Tensor | None:
+        """Deprecated name of `predicate_logits`."""
+        warn_deprecated("found is deprecated and will be removed in version 0.4; use predicate_logits")
+        return self.predicate_logits
 
 
 class HubModel(PreTrainedModel):
@@ -62,7 +70,7 @@ class MtsaForSequencePairClassification(PairClassifier, HubModel):
 
 
 class MtsaForTokenClassification(Tagger, HubModel):
-    """A tagger over any registered encoder. With `config.flag` it labels the roles of one predicate."""
+    """A tagger over any registered encoder. With `config.predicate_dim` it labels the roles of one predicate."""
 
     hub = True
     config_class = MtsaTaggerConfig

@@ -38,7 +38,7 @@ def encode_in_groups(encode: Callable[[Tensor, Tensor], Tensor], ids: Tensor, ke
 
 
 def best_split(lengths: Sequence[int]) -> int:
-    """Return size of the first group of sentences, shortest first, that minimizes the padding; 0: one group."""
+    """Return the size of the first group of sentences, shortest first, that minimizes the padding; 0: one group."""
     count, longest = len(lengths), max(lengths)
     costs = [lengths[first - 1] * first + (count - first) * longest for first in range(1, count)]
     if not costs or min(costs) > _MAX_COST_RATIO * count * longest:
@@ -47,7 +47,7 @@ def best_split(lengths: Sequence[int]) -> int:
 
 
 def padded_size(lengths: Sequence[int]) -> int:
-    """Return tokens of these sentences, shortest first, including the padding of both groups."""
+    """Return the number of tokens of these sentences, shortest first, including the padding of both groups."""
     cut = best_split(lengths)
     short = cut * max(1, lengths[cut - 1]) if cut else 0
     return short + (len(lengths) - cut) * max(1, *lengths)

@@ -6,6 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+_RENAMED = {
+    "language": "lm_weight", "flag": "predicate_dim", "finder": "finder_channels", "smoothing": "label_smoothing",
+}  # fmt: skip
+"""Keys of version 0.2, with their new names."""
+
 
 class NetworkConfig:
     """The values of a configuration as attributes, with the names of the `transformers` configurations."""
@@ -20,12 +25,12 @@ class NetworkConfig:
     pooling: str = "source2token"
     hidden: int = 300
     target: tuple[float, float] = (0.0, 1.0)
-    language: float = 0.0
+    lm_weight: float = 0.0
     highway: bool = False
     joint: bool = False
-    flag: int = 0
-    finder: int = 0
-    smoothing: float = 0.0
+    predicate_dim: int = 0
+    finder_channels: int = 0
+    label_smoothing: float = 0.0
     tag_dropout: bool = True
     softmax_temperature: float = 1.0
     finder_temperature: float = 1.0
@@ -35,7 +40,7 @@ class NetworkConfig:
         self.values = values
         for name, value in values.items():
             if isinstance(name, str) and not name.startswith("_") and name not in ("num_labels", "tags", "to_dict", "values"):
-                setattr(self, name, value)
+                setattr(self, _RENAMED.get(name, name), value)
         self.id2label = {int(number): str(name) for number, name in values["id2label"].items()}
 
     @property

@@ -1,6 +1,6 @@
 """The sentence-pair model: two sentences, encoded by the same weights, are compared and classified or scored.
 
-With `config.joint`, a pretrained model encodes both sentences as one sequence instead, and one vector is classified.
+With `config.joint`, a pretrained model encodes both sentences as one sequence; the tokens of each are pooled separately.
 
 Notation: B batch, N tokens of the first sentences, M of the second, D width of a sentence vector, C classes.
 """
@@ -16,7 +16,6 @@ from mtsa.encoders.contract import Dense
 from mtsa.nn.activations import activation_function
 
 from .base_network import real_tokens
-from .classifier import ClassifierHead
 from .length_groups import encode_in_groups, stack_padded
 from .sentence_network import EncodedSentences, SentenceNetwork, shared_options
 
@@ -56,11 +55,7 @@ class PairClassifier(SentenceNetwork):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         sizes = (self.encoder.out_dim, config.hidden, config.num_labels or 1)
-        self.head: nn.Module
-        if config.joint:
-            self.head = ClassifierHead(*sizes, **shared_options(config))
-        else:
-            self.head = PairHead(*sizes, highway=config.highway, **shared_options(config))
+        self.head = PairHead(*sizes, highway=config.highway, **shared_options(config))
 
     def forward(
         self,
@@ -95,12 +90,13 @@ class PairClassifier(SentenceNetwork):
             ValueError: the second sentence is missing.
         """
         keep = real_tokens(input_ids, attention_mask)
-        language = labels is not None and self.config.language > 0
+        language = labels is not None and self.config.lm_weight > 0
         if self.config.joint:
             if pair_ids is not None or token_type_ids is None:
                 raise ValueError("this model encodes both texts as one sequence; pass input_ids with token_type_ids")
-            encoded = self.sentences(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
-            return self.build_output(self.head(encoded.vectors), labels, encoded.language, return_dict, sample_weight)
+            x, loss = self.tokens(input_ids, keep, types=token_type_ids, language=language, vectors=token_vectors)
+            logits = self.head(*(self.pool(x, side) for side in segments(keep, token_type_ids)))
+            return self.build_output(logits, labels, loss, return_dict, sample_weight)
         if token_vectors is not None:
             assert pair_ids is not None
             first = self.sentences(input_ids, keep, vectors=token_vectors).vectors
@@ -134,6 +130,12 @@ class PairClassifier(SentenceNetwork):
             return encoded.vectors
 
         return EncodedSentences(encode_in_groups(encode, ids, keep), torch.stack(losses).sum(0) if losses else None)
+
+
+def segments(keep: Tensor, types: Tensor) -> tuple[Tensor, Tensor]:
+    """Return bool [B, N] for the real tokens of the first and of the second sentence of each row."""
+    second = types.bool()
+    return keep & ~second, keep & second
 
 
 def split(ids: Tensor, keep: Tensor, types: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

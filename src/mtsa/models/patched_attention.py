@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
+from mtsa.encoders.renamed_options import rename_options
 from mtsa.nn import reference
 from mtsa.nn.functional import tensorized_attention
 from mtsa.nn.linear import HeadLinear
@@ -23,7 +24,7 @@ from mtsa.nn.spec import AttentionSpec, make_spec
 
 from .transformers_internals import attention_implementation
 
-SOURCES, INITS = ("value", "key"), ("neutral", "glorot")
+SOURCE_INPUTS, INITS = ("value", "key"), ("neutral", "glorot")
 
 
 @dataclass(frozen=True)
@@ -32,38 +33,47 @@ class PatchOptions:
 
     Args:
         masks: such as "full" or "forward*4, backward*4"; "halves" for half of the heads forward and half backward.
-        pairwise: sigma_t, applied to the token2token scores: "identity" or "logsigmoid".
-        source: input of the source2token scores: "value" (one linear layer of each head's v, divided by the root of its width,
-            as in the authors' translator) or "key" (two layers of each head's k, as in Algorithm 1 of the paper).
-        source_scale: sigma_s, applied to the source2token scores: "identity" or "logsigmoid".
+        score_activation: sigma_t, applied to the token2token scores: "identity" or "logsigmoid".
+        source_input: input of the source2token scores: "value" (one linear layer of each head's v, divided by the
+            square root of its width, as in the authors' translator) or "key" (two layers of each head's k, as in Algorithm 1
+            of the paper).
+        source_activation: sigma_s, applied to the source2token scores: "identity" or "logsigmoid".
         source_bias: initial value of the last bias of the source2token scores.
-        start: initialization: "neutral" (the last layer of the scores is 0, so that the output does not change) or "glorot".
+        init: initialization: "neutral" (the last layer of the scores is 0, so that the output does not change) or "glorot".
 
     Raises:
         ValueError: an invalid value.
     """
 
     masks: str = "full"
-    pairwise: str = "identity"
-    source: str = "value"
-    source_scale: str = "identity"
+    score_activation: str = "identity"
+    source_input: str = "value"
+    source_activation: str = "identity"
     source_bias: float = 0.0
-    start: str = "neutral"
+    init: str = "neutral"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("source", self.source, SOURCES), ("start", self.start, INITS)):
+        for name, value, known in (("source_input", self.source_input, SOURCE_INPUTS), ("init", self.init, INITS)):
             if value not in known:
                 raise ValueError(f'unknown {name} "{value}"; it must be {" or ".join(known)}')
-        for name, scale in (("pairwise", self.pairwise), ("source_scale", self.source_scale)):
-            if not isinstance(scale, str):
+        for name, value in (
+            ("score_activation", self.score_activation),
+            ("source_activation", self.source_activation),
+        ):
+            if not isinstance(value, str):
                 raise ValueError(f"{name} must be one of {', '.join(SCORE_ACTIVATIONS)} to be stored in a configuration")
-            score_function(scale, name)
+            score_function(value, name)
         if (
             isinstance(self.source_bias, bool)
             or not isinstance(self.source_bias, int | float)
             or not math.isfinite(self.source_bias)
         ):
             raise ValueError(f"source_bias is {self.source_bias!r}; it must be a number")
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> PatchOptions:
+        """Return the options of a configuration, which has other names if it was written by version 0.2."""
+        return cls(**rename_options(values)[0])
 
     def as_json(self) -> dict[str, Any]:
         """Return the options as a configuration stores them."""
@@ -77,7 +87,7 @@ class PatchOptions:
         """
         if self.masks == "halves":
             if heads % 2:
-                raise ValueError(f'masks "halves" needs an even number of heads, not {heads}; specify the mask of each head')
+                raise ValueError(f'masks "halves" requires an even number of heads, got {heads}; specify all masks')
             return rules_for(f"forward*{heads // 2}, backward*{heads // 2}", heads)
         return rules_for(self.masks, heads)
 
@@ -87,9 +97,9 @@ class SourceScores(nn.Module):
 
     def __init__(self, heads: int, width: int, options: PatchOptions) -> None:
         super().__init__()
-        self.hidden = HeadLinear(heads, width, width, bias=True) if options.source == "key" else None
+        self.hidden = HeadLinear(heads, width, width, bias=True) if options.source_input == "key" else None
         self.score = HeadLinear(heads, width, width, bias=True)
-        self.scale = score_function(options.source_scale, "source_scale")
+        self.activation = score_function(options.source_activation, "source_activation")
         self.options = options
         self.init_parameters()
 
@@ -98,7 +108,7 @@ class SourceScores(nn.Module):
         for layer in (self.hidden, self.score):
             if layer is None:
                 continue
-            if layer is self.score and self.options.start == "neutral":
+            if layer is self.score and self.options.init == "neutral":
                 init.zeros_(layer.weight)
             else:
                 bound = math.sqrt(6.0 / sum(layer.weight.shape[1:]))  # Glorot, for the matrix of each head
@@ -113,7 +123,7 @@ class SourceScores(nn.Module):
             raw = self.score(x) / math.sqrt(D)
         else:
             raw = self.score(self.hidden(x).relu())
-        return apply(self.scale, raw).view(H, B, N, D).transpose(0, 1)
+        return apply(self.activation, raw).view(H, B, N, D).transpose(0, 1)
 
 
 class PatchedAttention(nn.Module):
@@ -131,7 +141,7 @@ class PatchedAttention(nn.Module):
         rate = dropout if self.training else 0.0
         s = self.source(k, v)
         out = tensorized_attention(
-            q, k, v, s, masks=rules, dropout_p=rate, attention_mask=keep, score_activation=self.options.pairwise
+            q, k, v, s, masks=rules, dropout_p=rate, attention_mask=keep, score_activation=self.options.score_activation
         )
         weights = None
         if attention_implementation(self.config) == "eager":  # the implementation that returns weights
@@ -154,7 +164,7 @@ class PatchedAttention(nn.Module):
 
     def _spec(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, keep: Tensor | None) -> AttentionSpec:
         rules = self.options.rules(q.shape[1])
-        return make_spec(q, k, v, s, masks=rules, attention_mask=keep, score_activation=self.options.pairwise)
+        return make_spec(q, k, v, s, masks=rules, attention_mask=keep, score_activation=self.options.score_activation)
 
 
 def padding_mask(mask: Tensor | None) -> Tensor | None:
@@ -167,7 +177,7 @@ def padding_mask(mask: Tensor | None) -> Tensor | None:
         return None
     if not isinstance(mask, Tensor):
         raise ValueError(
-            f"the attention mask is a {type(mask).__name__}; call set_attn_implementation with eager or sdpa first"
+            f'the attention mask is a {type(mask).__name__}; call model.set_attn_implementation("sdpa") or "eager" first'
         )
     if mask.dtype != torch.bool and not mask.is_floating_point():
         mask = mask.bool()

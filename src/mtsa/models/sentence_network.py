@@ -49,11 +49,18 @@ class SentenceNetwork(BaseNetwork):
             language: whether the result includes the language-model loss of the pretrained model.
             vectors: precomputed output of the pretrained model for these tokens [B, N, E].
         """
+        x, loss = self.tokens(ids, keep, types=types, language=language, vectors=vectors)
+        return EncodedSentences(self.pool(x, keep), loss)
+
+    def tokens(
+        self, ids: Tensor, keep: Tensor, *, types: Tensor | None, language: bool, vectors: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the contextual token vectors [B, N, C], and the language-model loss; arguments as in `sentences`."""
         if vectors is None:
             vectors = self.words(ids, keep) if types is None else self.words(ids, keep, types)
         x = vectors  # [B, N, E]
         loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
-        return EncodedSentences(self.pool(self.encoder(x, keep), keep), loss)
+        return self.encoder(x, keep), loss
 
     def build_output(
         self,
@@ -70,7 +77,7 @@ class SentenceNetwork(BaseNetwork):
         """
         loss = None if labels is None else self._loss(raw, labels, sample_weight)
         if loss is not None and language is not None:
-            loss = loss + self.config.language * language[0] / language[1].clamp(min=1)
+            loss = loss + self.config.lm_weight * language[0] / language[1].clamp(min=1)
         logits = raw if self.training else calibrated(raw, self.config.softmax_temperature)
         if self.config.num_labels == 1:
             mean, deviation = self.config.target

@@ -65,23 +65,24 @@ def labelled_logits(model: Tagger, batches: Iterable[dict[str, Tensor]]) -> dict
 
     Returns:
         Logits [n, T] and labels [n] of the tags under "labels"; with a predicate finder, logits [n, 2] and labels of its two
-        classes under "found".
+        classes under "predicate_labels".
     """
     training = model.training
     model.eval()
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    collected: dict[str, list[tuple[Tensor, Tensor]]] = {}
     for batch in batches:
         inputs = {name: value.to(model.device) for name, value in batch.items()}
-        output = model(**{name: value for name, value in inputs.items() if name not in ("labels", "found")})
+        output = model(**{name: value for name, value in inputs.items() if name not in ("labels", "predicate_labels")})
         logits = {"labels": output.logits}
-        if output.found is not None and "found" in inputs:
-            logits["found"] = torch.stack([torch.zeros_like(output.found), output.found], -1)
+        if output.predicate_logits is not None and "predicate_labels" in inputs:
+            positive = output.predicate_logits
+            logits["predicate_labels"] = torch.stack([torch.zeros_like(positive), positive], -1)
         for name, values in logits.items():
-            known = inputs[name] != IGNORED
-            found.setdefault(name, []).append((values[known].float().cpu(), inputs[name][known].cpu()))
+            labelled = inputs[name] != IGNORED
+            collected.setdefault(name, []).append((values[labelled].float().cpu(), inputs[name][labelled].cpu()))
     model.train(training)
     return {
-        name: (torch.cat([one for one, _ in parts]), torch.cat([one for _, one in parts])) for name, parts in found.items()
+        name: (torch.cat([one for one, _ in parts]), torch.cat([one for _, one in parts])) for name, parts in collected.items()
     }
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from mtsa.data.bio import is_bio, may_follow
 from mtsa.encoders.contract import Dense
 from mtsa.encoders.convolutional import MultiCnnEncoder
+from mtsa.nn.deprecation import warn_deprecated
 
 from .base_network import BaseNetwork, calibrated, check_temperature, real_tokens
 from .decoding import ViterbiDecoder
@@ -45,16 +46,17 @@ class PredicateFinder(nn.Module):
 
 
 class Tagger(BaseNetwork):
-    """A tagger over any registered encoder. With `config.flag` it labels the roles of one predicate."""
+    """A tagger over any registered encoder. With `config.predicate_dim` it labels the roles of one predicate."""
 
     def __init__(self, config: Any) -> None:
-        super().__init__(config, extra=config.flag)
+        super().__init__(config, extra=config.predicate_dim)
         for temperature in (config.softmax_temperature, config.finder_temperature):
             check_temperature(temperature)
-        self.flags = nn.Embedding(2, config.flag) if config.flag else None
+        self.flags = nn.Embedding(2, config.predicate_dim) if config.predicate_dim else None
         if self.flags is not None:
-            nn.init.normal_(self.flags.weight, std=config.flag**-0.5)
-        self.finder = PredicateFinder(config.width, config.finder, dropout=config.dropout) if config.finder else None
+            nn.init.normal_(self.flags.weight, std=config.predicate_dim**-0.5)
+        channels = config.finder_channels
+        self.finder = PredicateFinder(config.width, channels, dropout=config.dropout) if channels else None
         rate = config.dropout if config.tag_dropout else 0.0
         self.tags = Dense(self.encoder.out_dim, len(config.tags), dropout=rate)
 
@@ -70,7 +72,7 @@ class Tagger(BaseNetwork):
         attention_mask: Tensor | None = None,
         predicates: Tensor | None = None,
         labels: Tensor | None = None,
-        found: Tensor | None = None,
+        predicate_labels: Tensor | None = None,
         return_dict: bool | None = None,
         **unused: Any,
     ) -> Any:
@@ -83,10 +85,14 @@ class Tagger(BaseNetwork):
             attention_mask: 1 for real words [B, N]; None: every id except that of padding.
             predicates: 1 at the predicate whose roles are labelled [B, N]; None for no predicate.
             labels: tag indices [B, N]; -100 for words without a label.
-            found: labels of the predicate finder [B, N]: 1 for predicates, 0 for other words, -100 for unlabelled words.
+            predicate_labels: labels of the predicate finder [B, N]: 1 for predicates, 0 for other words, -100 for words
+                without a label.
             return_dict: False to return a tuple.
             unused: other outputs of a tokenizer, which are ignored.
         """
+        if "found" in unused:
+            warn_deprecated("found= is deprecated and will be removed in version 0.4; use predicate_labels=")
+            predicate_labels = unused["found"]
         keep = real_tokens(input_ids, attention_mask)
         x = self.words(input_ids, keep)  # [B, N, E]
         scores = None if self.finder is None else self.finder(x, keep)  # [B, N]
@@ -95,19 +101,19 @@ class Tagger(BaseNetwork):
             x = torch.cat([x, self.flags(flags)], -1)  # [B, N, E + F]
         logits = self.tags(self.encoder(x, keep))
         loss = None if labels is None else self._loss(logits, labels)
-        if loss is not None and scores is not None and found is not None:
-            loss = loss + _finder_loss(scores, found)
+        if loss is not None and scores is not None and predicate_labels is not None:
+            loss = loss + _finder_loss(scores, predicate_labels)
         if not self.training:
             logits = calibrated(logits, self.config.softmax_temperature)
             scores = None if scores is None else calibrated(scores, self.config.finder_temperature)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return self.make_output(loss=loss, logits=logits, found=scores)
+        return self.make_output(loss=loss, logits=logits, predicate_logits=scores)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy with label smoothing, whose mass is distributed evenly over the other tags."""
         T = logits.shape[-1]
-        smoothing = self.config.smoothing * T / (T - 1)  # torch also assigns a share to the correct tag
+        smoothing = self.config.label_smoothing * T / (T - 1)  # torch also assigns a share to the correct tag
         flat = labels.flatten()
         total = F.cross_entropy(logits.flatten(0, 1), flat, ignore_index=IGNORED, label_smoothing=smoothing, reduction="sum")
         return total / (flat != IGNORED).sum().clamp(min=1)
@@ -119,7 +125,7 @@ class Tagger(BaseNetwork):
         return out
 
 
-def _finder_loss(scores: Tensor, found: Tensor) -> Tensor:
-    known = found != IGNORED
-    total = F.binary_cross_entropy_with_logits(scores[known], found[known].to(scores.dtype), reduction="sum")
+def _finder_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    known = labels != IGNORED
+    total = F.binary_cross_entropy_with_logits(scores[known], labels[known].to(scores.dtype), reduction="sum")
     return total / known.sum().clamp(min=1)
