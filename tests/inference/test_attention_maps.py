@@ -46,7 +46,7 @@ def attention_by_definition(module, x, heads):
     module = copy.deepcopy(module).double()
     if isinstance(module, PatchedAttention):
         q, k, v = module.project(x)
-        s, activation = module.source(k, v), module.options.pairwise
+        s, activation = module.source(k, v), module.options.score_activation
     else:
         q, k, _, s = module.project(x)
         activation = module.score_activation
@@ -194,7 +194,7 @@ def test_the_page_stands_alone_and_holds_texts_as_data(tmp_path):
     start = text.index('type="application/json">') + len('type="application/json">')
     data = json.loads(text[start : text.index("</script>", start)])
     assert data["sentences"][0]["words"] == sly.words
-    assert data["sentences"][0]["answer"] == "<i>x</i>"
+    assert data["sentences"][0]["prediction"] == "<i>x</i>"
 
 
 def test_weights_of_a_feature_follow_from_both_kinds(runs):
@@ -203,7 +203,9 @@ def test_weights_of_a_feature_follow_from_both_kinds(runs):
     (found,) = attention_maps(predictor, "the old red dog")
     ids = torch.tensor([predictor.run.tokenizer.encode("the old red dog").ids])
     keep = torch.ones_like(ids, dtype=torch.bool)
-    tensor = predictor.model.encoder.attention.explain(predictor.model.words(ids, keep), keep, tensor=True).tensor[0]
+    tensor = predictor.model.encoder.attention.explain(predictor.model.words(ids, keep), keep, full_weights=True).full_weights[
+        0
+    ]
     (layer,) = found.layers
     product = layer.token2token[..., None] * layer.source2token[:, None]  # [H, N, N, D]
     total = product.sum(2, keepdim=True)
@@ -239,12 +241,12 @@ def test_the_command(runs, tmp_path):
     assert done.exit_code == 0, done.output
     assert done.output.count(" -> ") == 2
     told = json.loads(call(places["srl"], "the dog ran home", "--predicate", 3, "--json", "--features").output)
-    assert told["sentences"][0]["answer"].startswith("ran:")
+    assert told["sentences"][0]["prediction"].startswith("ran:")
     for arguments, message in (
         ((places["classification"], "a", "--pair", "b"), "expects single texts"),
         ((places["classification"], "a", "--predicate", 1), "applies to semantic roles"),
         ((places["classification"], "a b", "--out", tmp_path / "a.xyz"), "file extension must be .png or .svg"),
-        ((places["classification"], "a b", "--features"), "needs --json"),
+        ((places["classification"], "a b", "--features"), "requires --json"),
         ((places["classification"], "a b", "--layer", 2), "layer 2 does not exist; the model has 1"),
         ((places["classification"], "a b", "--layer", 2, "--top", 3, "--out", tmp_path / "a.html"), "layer 2 does not exist"),
         ((places["srl"], "a b", "--predicate", 9), "the text has 2 words"),
@@ -287,7 +289,7 @@ def test_the_figure_of_the_paper(runs, task, data, tmp_path):
     told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["sentences"]
     assert len(told) == 5
     assert all(len(one["words"]) >= 4 for one in told)
-    assert (task == "pair") == (told[0]["answer"] == "")
+    assert (task == "pair") == (told[0]["prediction"] == "")
 
 
 def test_sentences_of_a_translator_and_a_tagger(runs, tmp_path):
@@ -313,5 +315,5 @@ def test_explain_accepts_a_text(runs):
         (asked,) = attention_maps(runs[task], "the old red dog")
         assert found.words == asked.words
         torch.testing.assert_close(found.layers[0].token2token, asked.layers[0].token2token)
-    with pytest.raises(InputError, match="expected a string or a Question, got list"):
+    with pytest.raises(InputError, match="expected a string or a ModelInput, got list"):
         runs["classification"].explain(["the old red dog"])

@@ -132,7 +132,7 @@ def test_what_cannot_be_exported(runs, tmp_path):
         ((runs["translation"].run.folder, "--out", tmp_path / "a"), "export does not support translation models"),
         (
             (runs["tagging"].run.folder, "--out", tmp_path / "a", "--check", "x"),
-            "--check does not apply to models for tagging",
+            "--check does not apply to task tagging",
         ),
         ((tmp_path, "--out", tmp_path / "a"), "manifest"),
         ((folder, "--out", tmp_path / "a", "--check", tmp_path / "none.csv"), "none.csv"),
@@ -181,7 +181,7 @@ def test_the_viterbi_of_the_script_is_ours(runs, tmp_path):
     from importlib import resources
 
     text = resources.files("mtsa.inference").joinpath("exported/tags.py.txt").read_text(encoding="utf-8")
-    names = {"np": np, "ABOUT": predictor.export_spec().about}
+    names = {"np": np, "METADATA": predictor.export_spec().metadata}
     exec(text[text.index("FIRST, AFTER") : text.index("def tag(")], names)
     generator = np.random.default_rng(0)
     for length in (1, 2, 7, 23):

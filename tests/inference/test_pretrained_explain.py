@@ -15,7 +15,7 @@ from mtsa.errors import InputError
 from mtsa.inference.attention_maps import AttentionMaps, LayerMaps, merge_words
 from mtsa.inference.attention_weights import maps_to_json, strongest_words
 from mtsa.inference.heat_maps import draw_heat_maps
-from mtsa.tasks.predictor import Question
+from mtsa.tasks.predictor import ModelInput
 from tests.sample_data import sentences, write_csv
 from tests.trained_models import attention_maps
 
@@ -44,7 +44,7 @@ def test_pieces_are_merged_as_by_hand():
     torch.testing.assert_close(layer.source2token[0], torch.tensor([[0.1, 0.4], [0.5, 0.5], [0.4, 0.1]]))
     torch.testing.assert_close(found.pooling, torch.tensor([[0.1, 0.4], [0.5, 0.5], [0.4, 0.1]]))
     torch.testing.assert_close(found.contributions, torch.tensor([1.0, -1.5, 3.0]))
-    assert (found.words, found.bias, found.answer) == (["A", "BC", "D"], 0.25, "x (0.90)")
+    assert (found.words, found.bias, found.prediction) == (["A", "BC", "D"], 0.25, "x (0.90)")
     assert [word for _, word in strongest_words(found, 2)] == ["D", "BC"]
 
 
@@ -130,22 +130,37 @@ def test_contributions_sum_to_the_output(bert_runs, name, temperature, monkeypat
     predictor = bert_runs[name]
     monkeypatch.setattr(predictor.model.config, "softmax_temperature", temperature)
     texts = (TEXT, "A bluish plum") if predictor.paired else (TEXT,)
-    (found,) = predictor.explain(Question(*texts))
-    hidden, _, _ = tokens_of(predictor, *texts)
+    (found,) = predictor.explain(ModelInput(*texts))
+    hidden, _, logits = tokens_of(predictor, *texts)
     weight, bias = (part.detach() for part in predictor.model.head.classes.linear.parameters())
-    raw = hidden.mean(0) @ weight.T + bias
+    if predictor.paired:
+        count = len(PIECES)  # of the first text, with [CLS] and [SEP]
+        first, second = hidden[:count].mean(0), hidden[count:].mean(0)
+        raw = torch.cat([first, second, first - second, first * second]) @ weight.T + bias
+    else:
+        raw = hidden.mean(0) @ weight.T + bias
     if name == "numbers":
         mean, deviation = predictor.model.config.target
         output, rest, scale = raw[0] * deviation + mean, bias[0] * deviation + mean, deviation
         best = 0
     else:
         best = int(raw.argmax())
-        assert found.answer.startswith(predictor.labels[best])
+        assert found.prediction.startswith(predictor.labels[best])
         output, rest, scale = raw[best] / temperature, bias[best] / temperature, 1 / temperature
     assert found.bias == pytest.approx(float(rest), abs=1e-6)
     assert float(found.contributions.sum()) == pytest.approx(float(output - rest), abs=1e-5)
-    first = float(hidden[0] @ weight[best]) / len(hidden) * scale  # [CLS] is a word of its own
-    assert float(found.contributions[0]) == pytest.approx(first, abs=1e-6)
+    if name == "numbers":
+        assert float(logits[0]) == pytest.approx(float(output), abs=1e-5)
+    else:
+        assert float(logits[best]) == pytest.approx(float(output), abs=1e-5)
+    if predictor.paired:  # the product is shared equally by both texts
+        plain, other, gap, product = weight[best].chunk(4)
+        start = float(hidden[0] @ (plain + gap + product * second / 2)) / count * scale
+        end = float(hidden[-1] @ (other - gap + product * first / 2)) / (len(hidden) - count) * scale
+        assert float(found.contributions[-1]) == pytest.approx(end, abs=1e-6)
+    else:
+        start = float(hidden[0] @ weight[best]) / len(hidden) * scale  # [CLS] is a word of its own
+    assert float(found.contributions[0]) == pytest.approx(start, abs=1e-6)
     assert len(found.contributions) == len(found.words) < len(hidden)
     assert len(found.layers) == name.startswith("attended")
 
@@ -171,13 +186,13 @@ def test_source2token_pooling_is_shown_alone(bert_runs):
 
 
 def test_a_pair_is_one_map_with_its_separator(bert_runs):
-    (found,) = bert_runs["attended_pairs"].explain(Question(TEXT, "A bluish plum"))
+    (found,) = bert_runs["attended_pairs"].explain(ModelInput(TEXT, "A bluish plum"))
     assert found.words == [*WORDS, "A", "bluish", "plum", "[SEP]"]
     assert found.layers[0].token2token.shape[1:] == (9, 9)
-    both = bert_runs["separate"].explain(Question(TEXT, "A bluish plum"))
+    both = bert_runs["separate"].explain(ModelInput(TEXT, "A bluish plum"))
     assert [one.words for one in both] == [WORDS, ["[CLS]", "A", "bluish", "plum", "[SEP]"]]
     assert [one.contributions for one in both] == [None, None]  # the head compares two vectors
-    (cut,) = bert_runs["pairs"].explain(Question("red " * 90, "a plum"))
+    (cut,) = bert_runs["pairs"].explain(ModelInput("red " * 90, "a plum"))
     assert len(cut.words) == 64
     assert cut.words[-4:] == ["[SEP]", "a", "plum", "[SEP]"]
 
@@ -186,7 +201,7 @@ def test_texts_without_words(bert_runs):
     with pytest.raises(InputError, match="no words"):
         bert_runs["texts"].explain("  ")
     with pytest.raises(InputError, match="no words"):
-        bert_runs["pairs"].explain(Question(" ", ""))
+        bert_runs["pairs"].explain(ModelInput(" ", ""))
 
 
 def test_other_models(tmp_path):
@@ -194,7 +209,7 @@ def test_other_models(tmp_path):
     quick = {"training.epochs": 1, "training.refit": False, "vectors.dim": 6, "encoder.width": 5}
     hidden = {"model.pooling": "max"}
     predictor = mtsa.train(train=data, encoder="bilstm", out=tmp_path / "max", settings={**quick, **hidden})
-    with pytest.raises(InputError, match="no tensorized attention to show") as caught:
+    with pytest.raises(InputError, match="no attention weights to explain") as caught:
         predictor.explain("a red apple")
     assert "\n" not in str(caught.value)
     linear = {"model.pooling": "mean", "model.hidden": 0}
@@ -211,7 +226,7 @@ def test_other_models(tmp_path):
 def test_models_of_words_are_shown_as_before(runs):
     (found,) = attention_maps(runs["classification"], "the Old red dog")
     told = maps_to_json(found, features=True)
-    assert list(told) == ["words", "answer", "layers", "pooling"]
+    assert list(told) == ["words", "prediction", "layers", "pooling"]
     assert list(told["layers"][0]) == ["heads", "token2token", "source2token"]
     assert told["words"] == ["the", "Old", "red", "dog"]
 
@@ -230,7 +245,7 @@ def test_the_command(bert_runs, tmp_path):
     assert values == pytest.approx(found.contributions.tolist(), abs=6e-4)
     assert [part.rsplit(" ", 1)[0] for part in line.split("  ")] == WORDS
     done = call(places["pooled"], TEXT, "--out", tmp_path / "b.svg", "--top", 2)
-    assert done.output.count("\n") == 4
+    assert done.output.count("\n") == 5
     done = call(places["attended_pairs"], TEXT, "--pair", "a plum", "--out", tmp_path / "c.png", "--top", 2)
     assert done.exit_code == 0, done.output
     assert "text 1:" not in done.output

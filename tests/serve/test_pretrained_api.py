@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mtsa.serve.schemas import Looks
-from mtsa.tasks.predictor import Question
+from mtsa.serve.schemas import Explanations
+from mtsa.tasks.predictor import ModelInput
 from tests.serve.test_api import client_of, refusal
 
 PAIR = {"text": "The Redder apples", "pair": "A bluish plum"}
@@ -18,19 +18,19 @@ def client(bert_runs):
 
 
 def look(client, name, question):
-    return client.post("/api/look", json={"model": name, "question": question})
+    return client.post("/api/explain", json={"model": name, "input": question})
 
 
 def test_facts_name_the_pretrained_model(client, runs):
     facts = {one["name"]: one for one in client.get("/api/models").json()}
     assert {one["pretrained"] for one in facts.values()} == {"bert"}  # the last part of its path
     assert facts["pairs"]["paired"]
-    assert runs["classification"].facts()["pretrained"] is None
+    assert runs["classification"].metadata()["pretrained"] is None
 
 
 def test_pairs_as_one_sequence_are_answered_in_batches(client, bert_runs):
     questions = [PAIR, {"text": "red " * 200, "pair": "a plum"}, {"text": "apple", "pair": ""}]
-    found = client.post("/api/predict", json={"model": "pairs", "questions": questions}).json()["answers"]
+    found = client.post("/api/predict", json={"model": "pairs", "inputs": questions}).json()["predictions"]
     wanted = bert_runs["pairs"].predict([(one["text"], one["pair"]) for one in questions])
     for one, other in zip(found, wanted, strict=True):
         assert one["probabilities"] == pytest.approx(other.probabilities, abs=1e-6)
@@ -42,9 +42,9 @@ def test_what_is_shown_follows_its_description(client, bert_runs, name):
     question = PAIR if bert_runs[name].paired else {"text": PAIR["text"]}
     response = look(client, name, question)
     assert response.status_code == 200, response.text
-    Looks.model_validate_json(response.content, strict=True)
+    Explanations.model_validate_json(response.content, strict=True)
     sentences = response.json()["sentences"]
-    wanted = bert_runs[name].explain(Question(**question))
+    wanted = bert_runs[name].explain(ModelInput(**question))
     assert len(sentences) == len(wanted) == (2 if name == "separate" else 1)
     for one, other in zip(sentences, wanted, strict=True):
         assert one["words"] == other.words

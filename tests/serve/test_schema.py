@@ -29,11 +29,11 @@ def described(runs):
 
 def test_every_route_is_described(described):
     found = {(operation.ok().method.upper(), operation.ok().path) for operation in described.get_all_operations()}
-    assert found == {("GET", "/health"), ("GET", "/api/models"), ("POST", "/api/predict"), ("POST", "/api/look")}
+    assert found == {("GET", "/health"), ("GET", "/api/models"), ("POST", "/api/predict"), ("POST", "/api/explain")}
 
 
 @pytest.mark.parametrize("mode", [schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE])
-@pytest.mark.parametrize("path", ["/api/predict", "/api/look"])
+@pytest.mark.parametrize("path", ["/api/predict", "/api/explain"])
 def test_the_api_does_what_its_description_says(described, path, mode):
     sent = []
 

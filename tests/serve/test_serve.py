@@ -29,12 +29,12 @@ def server(runs):
 
 
 def post(port, texts):
-    body = json.dumps({"questions": [{"text": text} for text in texts]}).encode()
+    body = json.dumps({"inputs": [{"text": text} for text in texts]}).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/predict", body, {"content-type": "application/json"}, method="POST"
     )
     with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)["answers"]
+        return json.load(response)["predictions"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -101,7 +101,7 @@ def test_a_wrong_answer_would_be_seen():
 
     def wrong(label, a):
         answer = {"label": label, "probabilities": {"a": a, "b": 1 - a}}
-        return serving._wrong([serving._Reply(200, {"answers": [answer]}, 0.1)], right)
+        return serving._wrong([serving._Reply(200, {"predictions": [answer]}, 0.1)], right)
 
     assert [wrong("a", 0.7), wrong("b", 0.7), wrong("a", 0.71)] == [0, 1, 1]
     assert serving._lost([serving._Reply(503, {}, 0.1), serving._Reply(200, {}, 0.1), serving._Reply(0, None, 0.1)]) == 2

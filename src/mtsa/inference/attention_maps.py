@@ -37,9 +37,9 @@ class LayerMaps:
     """The weights of one attention layer."""
 
     heads: list[str]  # the mask of each head
-    token2token: Tensor  # [H, N, N]: row: the word that looks; each row sums to 1 over the words it may look at, or is 0
+    token2token: Tensor  # [H, N, N]: row: query word; each row sums to 1 over the allowed key words, or is 0
     source2token: Tensor  # [H, N, D]: for each feature, sums to 1 over the words
-    pieces: PieceWeights | None = None  # what these are sums and means of, where words have several pieces
+    pieces: PieceWeights | None = None  # weights before merging word pieces, if a word has several
 
     def pairs(self, feature: int | None = None) -> Tensor:
         """Return token2token weights [H, N, N]; for one feature, multiplied by source2token weights and normalized."""
@@ -63,7 +63,7 @@ class AttentionMaps:
     words: list[str]
     layers: list[LayerMaps]
     pooling: Tensor | None  # [N, E]: for each feature, sums to 1 over the words; None where nothing is pooled
-    answer: str  # the prediction
+    prediction: str
     predicate: int | None = None  # semantic roles: index of the predicate whose roles are shown
     predicates: tuple[int, ...] = ()  # semantic roles: indices of all predicates that were found, or of the one given
     contributions: Tensor | None = None  # [N]: what each word adds to the predicted logit or number, where that is a sum
@@ -100,29 +100,33 @@ def record_attention(
     with _recorded(model, additive) as calls:
         call(**inputs)
     layers: list[LayerMaps] = []
-    pooling = contributions = None
-    bias = 0.0
+    poolings: list[Tensor] = []  # of both texts, if they are one sequence
+    means: list[tuple[Tensor, Tensor]] = []
     for module, arguments, options in calls:
         if isinstance(module, Source2Token):
-            pooling = module.weights(*arguments, **options)[0]
+            poolings.append(module.weights(*arguments, **options)[0])
         elif isinstance(module, MultiMaskAttention):
-            found = module.explain(*arguments, **options)
+            weights = module.explain(*arguments, **options)
             names = [_mask_name(mask) for mask in module.masks]
-            layers.append(LayerMaps(names, found.token2token[0], found.source2token[0]))
+            layers.append(LayerMaps(names, weights.token2token[0], weights.source2token[0]))
         elif isinstance(module, MeanPool):
-            assert output is not None
-            contributions, bias = token_contributions(model, arguments[0][0], output)
+            means.append((arguments[0][0], arguments[1][0]))
         else:  # of replace_self_attention, whose module would import transformers
             swapped: Any = module
             names = [_mask_name(mask) for mask in swapped.head_masks]
             tensors = [one for one in (*arguments, *options.values()) if isinstance(one, Tensor)]  # the input and its mask
             token2token, source2token = swapped.attention_weights(*tensors)
             layers.append(LayerMaps(names, token2token[0], source2token[0]))
-    if not layers and pooling is None and contributions is None:
+    if not layers and not poolings and not means:
         raise InputError(
-            "this model has no tensorized attention to show, no source2token pooling, and no linear head over mean pooling; "
-            "train one with mtsa in the name of its encoder, or with model.pooling = source2token"
+            "this model has no attention weights to explain; train a model with the encoder mtsa, or with "
+            'model.pooling = "source2token"'
         )
+    pooling = torch.stack(poolings).mean(0) if poolings else None
+    if not means:
+        return AttentionMaps(words, layers, pooling, prediction)
+    assert output is not None
+    contributions, bias = token_contributions(model, means, output)
     return AttentionMaps(words, layers, pooling, prediction, contributions=contributions, bias=bias)
 
 
@@ -174,8 +178,8 @@ def merge_words(maps: AttentionMaps, words: list[str], word_of: list[int]) -> At
 def merge_pairs(weights: Tensor, word_of: Tensor) -> Tensor:
     """Merge weights of pieces [H, P, P] into weights of words [H, N, N]: summed over keys, averaged over queries."""
     rows = _summed(weights, word_of, 2)  # [H, P, N]
-    looking = (rows.sum(-1, keepdim=True) > 0).to(rows.dtype)
-    return _summed(rows, word_of, 1) / _summed(looking, word_of, 1).clamp(min=1)
+    has_keys = (rows.sum(-1, keepdim=True) > 0).to(rows.dtype)
+    return _summed(rows, word_of, 1) / _summed(has_keys, word_of, 1).clamp(min=1)
 
 
 def _summed(weights: Tensor, word_of: Tensor, dim: int) -> Tensor:

@@ -22,7 +22,7 @@ def render_page(maps: Sequence[AttentionMaps]) -> str:
     """Return the page as text; inputs and predictions are embedded as escaped JSON."""
     data = json.dumps({"sentences": [maps_to_json(one, features=True) for one in maps]}, ensure_ascii=False)
     safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return insert_assets(_asset("look.html")).replace("__DATA__", safe)
+    return insert_assets(_asset("attention_page.html")).replace("__DATA__", safe)
 
 
 def insert_assets(frame: str) -> str:

@@ -35,7 +35,13 @@ def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0)
         layers.append(weights)
     pooling = None if one.pooling is None else _rounded(one.pooling if features else one.pooling.mean(-1), digits)
     predicates = {} if not one.predicates else {"predicate": one.predicate, "predicates": list(one.predicates)}
-    found: dict[str, Any] = {"words": one.words, "answer": one.answer, **predicates, "layers": layers, "pooling": pooling}
+    found: dict[str, Any] = {
+        "words": one.words,
+        "prediction": one.prediction,
+        **predicates,
+        "layers": layers,
+        "pooling": pooling,
+    }
     if one.contributions is not None:
         found |= {"contributions": _rounded(one.contributions, digits), "bias": one.bias}
     return found

@@ -22,8 +22,8 @@ def draw_confusion(score: ClassificationScore, path: Path) -> None:
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axes.set_xticks(range(count), score.labels, rotation=60, ha="right", parse_math=False)
     axes.set_yticks(range(count), score.labels, parse_math=False)
-    axes.set_xlabel("answer")
-    axes.set_ylabel("truth")
+    axes.set_xlabel("predicted label")
+    axes.set_ylabel("true label")
     axes.set_title(f"accuracy {score.accuracy:.3f}, macro-F1 {score.macro_f1:.3f}, {score.count:,} examples", fontsize=10)
     if count <= 25:
         for row in range(count):

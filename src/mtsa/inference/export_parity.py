@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from mtsa.data.batching import sorted_batches
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.nn.functional import tensorized_attention
 from mtsa.tasks.predictor import Predictor
 
@@ -163,7 +163,7 @@ def _timed(call: Graph, fed: Sequence[Any], batches: Sequence[Sequence[int]], co
 def report_header(predictor: Predictor, form: str) -> dict[str, Any]:
     """Return model, versions and machine of the report."""
     recipe = predictor.run.recipe
-    return {**circumstances(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
+    return {**environment_info(), "kind": "export", "form": form, "task": recipe.task, "encoder": dict(recipe.encoder)}
 
 
 def report_lines(report: dict[str, Any]) -> list[str]:
@@ -172,8 +172,7 @@ def report_lines(report: dict[str, Any]) -> list[str]:
     lines += [f"{row['length']:6}  {row['apart']:.1e}" for row in report["lengths"]]
     gaps = report["opposed gaps"]
     lines.append(
-        f"attention layer with underflowing factors (opposed gaps): {gaps['export']:.1e} from the definition "
-        f"(mtsa: {gaps['package']:.1e})"
+        f"attention layer with underflowing factors: {gaps['export']:.1e} from the definition (mtsa: {gaps['package']:.1e})"
     )
     for name in ("texts", "int8"):
         if name in report:
@@ -189,13 +188,16 @@ def _text_lines(found: dict[str, Any], before: str) -> list[str]:
     told = []
     if "same labels" in found:
         told.append(
-            f"{before}{found['same labels']:,} of {found['texts']:,} labels equal; largest difference {found['apart']:.1e}"
+            f"{before}{found['same labels']:,} of {found['texts']:,} predicted labels "
+            "agree; largest difference in probability "
+            f"{found['apart']:.1e}"
         )
     if "accuracy" in found:
         told.append(f"{before}accuracy {found['accuracy']['export']:.4f} (model: {found['accuracy']['model']:.4f})")
     for way in ("batches", "one at a time"):
         one = found[way]
         told.append(
-            f"{before}{way}: {one['ratio']:.2f} x the speed of the model ({one['export']:.2f} s, {one['model']:.2f} s)"
+            f"{before}{way}: {one['ratio']:.2f} x as fast as the model (export "
+            f"{one['export']:.2f} s, model {one['model']:.2f} s)"
         )
     return told

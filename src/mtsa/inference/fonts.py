@@ -37,5 +37,5 @@ def _characters(name: str) -> frozenset[str]:
 
     try:
         return frozenset(map(chr, FT2Font(font_manager.findfont(name, fallback_to_default=False)).get_charmap()))
-    except (OSError, RuntimeError, ValueError):  # a file that is none, or not there any more
+    except (OSError, RuntimeError, ValueError):  # not a font file, or removed since
         return frozenset()

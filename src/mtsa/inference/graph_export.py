@@ -35,18 +35,18 @@ _MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 _INT8 = " With --int8: use the quantized model.int8.onnx."
 _ONNX = '''import onnxruntime
 
-GIVEN = [text for text in sys.argv[1:] if text != "--int8"]
-SESSION = onnxruntime.InferenceSession(str(HERE / ("model.int8.onnx" if "--int8" in sys.argv else "model.onnx")))
+ARGUMENTS = [text for text in sys.argv[1:] if text != "--int8"]
+SESSION = onnxruntime.InferenceSession(str(FOLDER / ("model.int8.onnx" if "--int8" in sys.argv else "model.onnx")))
 
 
 def MODEL(*arrays):
     """Run the graph."""
-    return SESSION.run(None, dict(zip(ABOUT["inputs"], arrays)))'''
+    return SESSION.run(None, dict(zip(METADATA["inputs"], arrays)))'''
 
 _TORCH = '''import torch
 
-GIVEN = sys.argv[1:]
-GRAPH = torch.export.load(HERE / "model.pt2").module()
+ARGUMENTS = sys.argv[1:]
+GRAPH = torch.export.load(FOLDER / "model.pt2").module()
 
 
 def MODEL(*arrays):
@@ -127,7 +127,7 @@ class ProbabilityModel(nn.Module):
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
         out = self.model(**dict(zip(self.inputs, given, strict=True)))
         found = out.logits.softmax(-1) if self.softmax else out.logits
-        predicates = out.get("found")
+        predicates = out.get("predicate_logits")
         return (found,) if predicates is None else (found, predicates.sigmoid())
 
 
@@ -146,11 +146,11 @@ class ExportSpec:
     model: Any
     inputs: tuple[str, ...]  # names of the model's arguments
     outputs: tuple[str, ...]
-    about: dict[str, Any]  # what the script beside the graph reads
+    metadata: dict[str, Any]  # read by run.py
     script: str  # template of that script
     max_length: int = 0  # tokens to which the exported tokenizer truncates; 0: none
     softmax: bool = True  # whether logits become probabilities
-    read_texts: Callable[[str, int], CheckTexts] | None = None  # reads so many texts of a file for `--check`; None: it cannot
+    read_texts: Callable[[str, int], CheckTexts] | None = None  # reads the first n texts of a file for `--check`; None: no
 
     @functools.cached_property
     def probability_model(self) -> ProbabilityModel:
@@ -209,7 +209,7 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
     if parts.max_length:
         tokenizer.enable_truncation(parts.max_length)
     write_text(folder / "tokenizer.json", tokenizer.to_str())
-    write_json(folder / "about.json", parts.about)
+    write_json(folder / "metadata.json", parts.metadata)
     script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
     script = script.replace("#MODEL#", target.code).replace("#INT8#", target.note)
     write_text(folder / "run.py", script)

@@ -13,6 +13,7 @@ from typing import Any
 
 from mtsa.errors import InputError
 from mtsa.files import replacing
+from mtsa.messages import counted
 
 from .attention_maps import AttentionMaps, LayerMaps
 from .attention_weights import relative_weights
@@ -48,7 +49,7 @@ def draw_heat_maps(
     sizes = [min(9.0, max(3.2, 0.3 * len(one.words) + 1.2)) if heads else 0.0 for one in maps]
     heights = [size + _below(one, bool(heads)) for one, size in zip(maps, sizes, strict=True)]
     width = max(sizes) * (len(heads) + 1) + 0.8 if heads else _bars_width(max(len(one.words) for one in maps))
-    names, missing = find_fonts([*(word for one in maps for word in one.words), *(one.answer for one in maps)])
+    names, missing = find_fonts([*(word for one in maps for word in one.words), *(one.prediction for one in maps)])
     options: Any = {
         "font.family": names,
         "svg.fonttype": "none" if missing else "path",
@@ -73,7 +74,7 @@ def check_choice(one: AttentionMaps, layer: int, feature: int | None) -> None:
     """
     count = len(one.layers)
     if layer != -1 and not -count <= layer < count:
-        raise InputError(f"layer {layer + 1} does not exist; the model has {count} attention layers")
+        raise InputError(f"layer {layer + 1} does not exist; the model has {counted(count, 'attention layer')}")
     if count:
         check_feature(one.layers[layer], feature)
     elif feature is not None:
@@ -147,7 +148,7 @@ def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letter
             axes.set_ylabel("query", fontsize=8)
         axes.set_xlabel("key", fontsize=8)
         drawn.append(axes)
-    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("relative to uniform", fontsize=8)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("weight relative to uniform attention", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
     axes = figure.add_subplot(grid[0, len(heads)])
     image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
@@ -162,8 +163,8 @@ def _title(one: AttentionMaps, layer: int) -> str:
     """The prediction, the layer, and the words if the axes have numbers."""
     count = len(one.layers)
     which = "" if count < 2 else f"layer {layer % count + 1} of {count}"
-    answer = one.answer if len(one.answer) <= 90 else f"{one.answer[:87]}..."
-    lines = [", ".join(part for part in (answer, which) if part)]
+    prediction = one.prediction if len(one.prediction) <= 90 else f"{one.prediction[:87]}..."
+    lines = [", ".join(part for part in (prediction, which) if part)]
     if len(one.words) > _WIDEST:
         numbered = [f"{place + 1} {word}" for place, word in enumerate(one.words)]
         lines += ["   ".join(numbered[start : start + _LINE]) for start in range(0, len(numbered), _LINE)]
@@ -174,7 +175,7 @@ def _bars(axes: Any, one: AttentionMaps, letters: float) -> None:
     assert one.pooling is not None
     axes.bar(range(len(one.words)), one.pooling.mean(-1).tolist(), color="tab:blue")
     _name_columns(axes, one.words, letters)
-    axes.set_ylabel("pooling (mean)", fontsize=8)
+    axes.set_ylabel("pooling weight (mean over features)", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -188,7 +189,9 @@ def _signed_bars(axes: Any, one: AttentionMaps, letters: float) -> None:
     axes.axhline(0, color="black", linewidth=0.8)
     _name_columns(axes, one.words, letters)
     axes.set_ylabel("contribution", fontsize=8)
-    axes.set_title(f"sum {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8)
+    axes.set_title(
+        f"contributions {sum(values):+z.2f}, bias {one.bias:+z.2f}, output {sum(values) + one.bias:+z.2f}", fontsize=8
+    )
     axes.tick_params(axis="y", labelsize=8)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 

@@ -1,6 +1,6 @@
 "use strict";
-/* Interactive attention maps of one text: lookPanel(look) creates the part of a page that shows them.
-   look: { words, answer, layers: [{ heads, token2token, source2token, pieces }], pooling, contributions, bias }, as the API and
+/* Interactive attention maps of one text: attentionPanel(maps) creates the section of a page that shows them.
+   maps: { words, prediction, layers: [{ heads, token2token, source2token, pieces }], pooling, contributions, bias }, as the API and
    `mtsa explain --json --features` give it; pieces, contributions and bias may be missing, and a model may have no layers. */
 
 function el(tag, options = {}, ...children) {
@@ -17,7 +17,7 @@ function el(tag, options = {}, ...children) {
 
 const sum = values => values.reduce((total, value) => total + value, 0);
 
-/* Of one head: [query][key]. With a feature (from 0), the weights of that feature alone: the definition adds its source2token
+/* Of one head: [query][key]. With a feature (from 0), the weights of that feature: the definition adds its source2token
    score to the pair's score, so the weights multiply, and each row is normalized again. */
 function headWeights(layer, head, feature) {
   if (feature < 0) return layer.token2token[head];
@@ -30,19 +30,19 @@ function headWeights(layer, head, feature) {
 }
 /* Weights of word pieces as weights of words: summed over key pieces, averaged over query pieces with nonzero weights. */
 function mergedPieces(rows, word) {
-  const count = Math.max(...word) + 1, merged = Array.from({ length: count }, () => Array(count).fill(0)), looking = Array(count).fill(0);
+  const count = Math.max(...word) + 1, merged = Array.from({ length: count }, () => Array(count).fill(0)), attending = Array(count).fill(0);
   rows.forEach((row, query) => {
-    if (sum(row) > 0) looking[word[query]]++;
+    if (sum(row) > 0) attending[word[query]]++;
     row.forEach((value, key) => { merged[word[query]][word[key]] += value; });
   });
-  return merged.map((row, query) => row.map(value => value / Math.max(1, looking[query])));
+  return merged.map((row, query) => row.map(value => value / Math.max(1, attending[query])));
 }
 /* Source2token weights of one head: of one feature, or averaged over all. */
 function sourceWeights(layer, head, feature) {
   return layer.source2token[head].map(values => feature < 0 ? sum(values) / values.length : values[feature]);
 }
 /* Weights relative to a uniform distribution over the nonzero ones. */
-function timesEven(row) {
+function relativeToUniform(row) {
   const seen = row.filter(value => value > 0).length;
   return row.map(value => value * seen);
 }
@@ -82,38 +82,38 @@ function axisNames(names) {
   return names.length <= MOST_NAMES ? names.map(shortened) : names.map((_, place) => place % 5 === 4 ? String(place + 1) : "");
 }
 /* A map: { title, rows: values against `top`, rowNames, columnNames, colour, top, empty }; where it has `figure`, negative values are red
-   and each cell has its number. Its places in pixels: */
-function measured(pen, map) {
-  pen.font = FONT;
-  const widest = names => Math.ceil(Math.max(8, ...names.map(name => pen.measureText(name).width)));
+   and each cell has its number. Returns its positions in pixels: */
+function layout(context, map) {
+  context.font = FONT;
+  const widest = names => Math.ceil(Math.max(8, ...names.map(name => context.measureText(name).width)));
   const rows = axisNames(map.rowNames), columns = axisNames(map.columnNames);
   const cell = Math.max(4, Math.min(22, Math.floor(340 / Math.max(rows.length, columns.length))));
   const left = widest(rows) + GAP, below = (map.flat ? 16 : widest(columns)) + GAP;
   const across = map.figure ? 64 : map.flat ? Math.max(cell, 22) : cell;
   return { rows, columns, cell, across, left, below, width: left + across * columns.length + 2, height: cell * rows.length + below };
 }
-function paint(pen, map, x, y, colours) {
-  const at = measured(pen, map);
+function paint(context, map, x, y, colours) {
+  const at = layout(context, map);
   map.rows.forEach((row, query) => row.forEach((value, key) => {
     if (!(map.figure ? value : value > 0)) return;
-    pen.fillStyle = mixed(colours.paper, colours[value < 0 ? "bad" : map.colour], Math.min(1, Math.abs(value) / map.top) * (map.figure ? .6 : 1));
-    pen.fillRect(x + at.left + key * at.across, y + query * at.cell, at.across - (at.across > 8 ? 1 : 0), at.cell - (at.cell > 8 ? 1 : 0));
+    context.fillStyle = mixed(colours.paper, colours[value < 0 ? "bad" : map.colour], Math.min(1, Math.abs(value) / map.top) * (map.figure ? .6 : 1));
+    context.fillRect(x + at.left + key * at.across, y + query * at.cell, at.across - (at.across > 8 ? 1 : 0), at.cell - (at.cell > 8 ? 1 : 0));
     if (!map.figure || at.cell < 12) return;
-    pen.fillStyle = colours.ink; pen.textAlign = "center"; pen.textBaseline = "middle";
-    pen.fillText(map.figure(value), x + at.left + (key + .5) * at.across, y + (query + .5) * at.cell);
+    context.fillStyle = colours.ink; context.textAlign = "center"; context.textBaseline = "middle";
+    context.fillText(map.figure(value), x + at.left + (key + .5) * at.across, y + (query + .5) * at.cell);
   }));
-  pen.strokeStyle = colours.line;
-  pen.strokeRect(x + at.left - .5, y + .5, at.across * at.columns.length, at.cell * at.rows.length - 1);
-  pen.fillStyle = colours.ink;
-  pen.font = at.cell < 12 && map.rows.length <= MOST_NAMES ? FONT.replace("12px", `${Math.max(7, at.cell)}px`) : FONT;
-  pen.textAlign = "right"; pen.textBaseline = "middle";
-  at.rows.forEach((name, place) => pen.fillText(name, x + at.left - GAP, y + (place + .5) * at.cell));
+  context.strokeStyle = colours.line;
+  context.strokeRect(x + at.left - .5, y + .5, at.across * at.columns.length, at.cell * at.rows.length - 1);
+  context.fillStyle = colours.ink;
+  context.font = at.cell < 12 && map.rows.length <= MOST_NAMES ? FONT.replace("12px", `${Math.max(7, at.cell)}px`) : FONT;
+  context.textAlign = "right"; context.textBaseline = "middle";
+  at.rows.forEach((name, place) => context.fillText(name, x + at.left - GAP, y + (place + .5) * at.cell));
   at.columns.forEach((name, place) => {
-    pen.save();
-    pen.translate(x + at.left + (place + .5) * at.across, y + at.rows.length * at.cell + GAP);
-    if (map.flat) { pen.textAlign = "center"; pen.textBaseline = "top"; } else pen.rotate(-Math.PI / 2);
-    pen.fillText(name, 0, 0);
-    pen.restore();
+    context.save();
+    context.translate(x + at.left + (place + .5) * at.across, y + at.rows.length * at.cell + GAP);
+    if (map.flat) { context.textAlign = "center"; context.textBaseline = "top"; } else context.rotate(-Math.PI / 2);
+    context.fillText(name, 0, 0);
+    context.restore();
   });
   return at;
 }
@@ -121,14 +121,14 @@ function sized(canvas, width, height) {
   const scale = window.devicePixelRatio || 1;
   canvas.width = Math.ceil(width * scale); canvas.height = Math.ceil(height * scale);
   canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  return pen;
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  return context;
 }
 /* All maps of a panel in one picture, with a heading. */
 function picture(heading, maps) {
   const canvas = document.createElement("canvas"), colours = palette(), trial = canvas.getContext("2d");
-  const sizes = maps.map(map => measured(trial, map)), title = 22, edge = 16;
+  const sizes = maps.map(map => layout(trial, map)), title = 22, edge = 16;
   trial.font = FONT;
   const needed = sizes.map((size, place) => Math.max(size.width, trial.measureText(maps[place].title).width));
   const across = Math.min(maps.length, 4), lines = [];
@@ -136,17 +136,17 @@ function picture(heading, maps) {
   const range = ([from, to]) => Array.from({ length: to - from }, (_, place) => from + place);
   const heights = lines.map(line => title + Math.max(...range(line).map(place => sizes[place].height)) + edge);
   const wide = Math.max(...lines.map(line => sum(range(line).map(place => needed[place] + edge))), ...heading.map(text => trial.measureText(text).width + edge));
-  const pen = sized(canvas, wide + edge, sum(heights) + heading.length * title + 2 * edge);
-  pen.fillStyle = colours.paper; pen.fillRect(0, 0, canvas.width, canvas.height);
-  pen.fillStyle = colours.ink; pen.font = FONT; pen.textBaseline = "top"; pen.textAlign = "left";
-  heading.forEach((text, place) => pen.fillText(text, edge, edge + place * title));
+  const context = sized(canvas, wide + edge, sum(heights) + heading.length * title + 2 * edge);
+  context.fillStyle = colours.paper; context.fillRect(0, 0, canvas.width, canvas.height);
+  context.fillStyle = colours.ink; context.font = FONT; context.textBaseline = "top"; context.textAlign = "left";
+  heading.forEach((text, place) => context.fillText(text, edge, edge + place * title));
   let y = edge + heading.length * title;
   lines.forEach((line, number) => {
     let x = edge;
     for (const place of range(line)) {
-      pen.fillStyle = colours.ink; pen.font = FONT; pen.textAlign = "left"; pen.textBaseline = "top";
-      pen.fillText(maps[place].title, x, y);
-      paint(pen, maps[place], x, y + title, colours);
+      context.fillStyle = colours.ink; context.font = FONT; context.textAlign = "left"; context.textBaseline = "top";
+      context.fillText(maps[place].title, x, y);
+      paint(context, maps[place], x, y + title, colours);
       x += needed[place] + edge;
     }
     y += heights[number];
@@ -156,27 +156,27 @@ function picture(heading, maps) {
 
 /* ---- the panel ---- */
 
-const kept = { feature: -1 };  // what the next panel begins with
+const shared = { feature: -1 };  // initial state of the next panel
 
-function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {} } = {}) {
-  const state = { layer: look.layers.length - 1, feature: kept.feature, word: -1, chosen: -1 };  // word: shown; chosen: stays
-  const layer = () => look.layers[state.layer];
-  const layered = look.layers.length > 0, gains = look.contributions || null;
+function attentionPanel(maps, { heading = "", onWord = () => {}, onFeature = () => {} } = {}) {
+  const state = { layer: maps.layers.length - 1, feature: shared.feature, word: -1, pinned: -1 };  // word: shown; pinned: shown without hovering
+  const layer = () => maps.layers[state.layer];
+  const layered = maps.layers.length > 0, contributions = maps.contributions || null;
   const features = () => layered ? layer().source2token[0][0].length : 0;
   const words = el("div", { className: "words", role: "group", "aria-label": "words of the text" });
   const readout = el("p", { className: "readout", "aria-live": "polite" });
   const heads = el("div", { className: "heads" });
   const legend = el("p", { className: "small" });
   const layers = el("select", { onchange: event => { state.layer = Number(event.target.value); limit(); redraw(); } },
-    ...look.layers.map((_, place) => new Option(`${place + 1} of ${look.layers.length}`, String(place))));
+    ...maps.layers.map((_, place) => new Option(`${place + 1} of ${maps.layers.length}`, String(place))));
   layers.value = String(state.layer);
   const shown = el("output");
   const slider = el("input", { type: "range", min: 0, value: 0, step: 1, oninput: () => {
-    kept.feature = state.feature = Number(slider.value) - 1;
+    shared.feature = state.feature = Number(slider.value) - 1;
     redraw();
     onFeature(state.feature);
   } });
-  let maps = [];
+  let charts = [];
 
   function limit() {
     if (!layered) return;
@@ -187,16 +187,16 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   function choose(place, tell = true) {
     state.word = place;
     paintWords();
-    if (tell) onWord(place, look.words);
+    if (tell) onWord(place, maps.words);
   }
   function strongest(head) {
     const row = headWeights(layer(), head, state.feature)[state.word];
     const order = row.map((value, key) => [value, key]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
-    if (!order.length) return "no allowed word";
+    if (!order.length) return "no allowed key";
     return order.slice(0, 3).map(([value, key]) => `${quoted(key)} ${Math.round(100 * value)} %`).join(", ");
   }
-  const repeated = new Set(look.words.filter((word, place) => look.words.indexOf(word) !== place));
-  const quoted = place => `\u201c${look.words[place]}\u201d${repeated.has(look.words[place]) ? ` (${place + 1})` : ""}`;
+  const repeated = new Set(maps.words.filter((word, place) => maps.words.indexOf(word) !== place));
+  const quoted = place => `\u201c${maps.words[place]}\u201d${repeated.has(maps.words[place]) ? ` (${place + 1})` : ""}`;
   function paintWords(cell = "") {
     const chosen = state.word >= 0;
     [...words.children].forEach((button, place) => button.setAttribute("aria-pressed", String(place === state.word)));
@@ -206,38 +206,38 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     [...heads.querySelectorAll(".strip[data-head]")].forEach(strip => {
       const head = Number(strip.dataset.head);
       const row = chosen ? headWeights(layer(), head, state.feature)[state.word] : sourceWeights(layer(), head, state.feature);
-      shadeStrip(strip, timesEven(row), row, chosen ? "--mark" : "--warm");
+      shadeStrip(strip, relativeToUniform(row), row, chosen ? "--mark" : "--warm");
     });
   }
   /* For models without attention layers: the values of a word. */
   function numbersOf(place) {
     if (place < 0) return ["Hover over a word, or select it with Tab and the arrow keys, to see its values."];
-    const told = [];
-    if (gains) told.push(`contributes ${signed(gains[place])} to the output`);
-    if (look.pooling !== null) told.push(`has ${(100 * average(look.pooling)[place]).toFixed(1)} % of the pooling weight`);
-    return [el("strong", {}, quoted(place)), ` ${told.join(" and ")}.`];
+    const values = [];
+    if (contributions) values.push(`contributes ${signed(contributions[place])} to the output`);
+    if (maps.pooling !== null) values.push(`has ${(100 * average(maps.pooling)[place]).toFixed(1)} % of the pooling weight`);
+    return [el("strong", {}, quoted(place)), ` ${values.join(" and ")}.`];
   }
   /* A bar for each word: to the right for positive contributions, to the left for negative ones. */
-  function gainBars() {
-    const top = Math.max(...gains.map(Math.abs), 1e-9);
-    return el("div", { className: "gains" }, ...look.words.map((word, place) => {
-      const inner = el("i", { className: gains[place] < 0 ? "lower" : "raise" });
-      inner.style.width = `${50 * Math.abs(gains[place]) / top}%`;
-      return el("span", {}, el("b", {}, word), el("span", { className: "gain" }, inner), el("small", {}, signed(gains[place])));
+  function contributionBars() {
+    const top = Math.max(...contributions.map(Math.abs), 1e-9);
+    return el("div", { className: "contributions" }, ...maps.words.map((word, place) => {
+      const inner = el("i", { className: contributions[place] < 0 ? "negative" : "positive" });
+      inner.style.width = `${50 * Math.abs(contributions[place]) / top}%`;
+      return el("span", {}, el("b", {}, word), el("span", { className: "bar" }, inner), el("small", {}, signed(contributions[place])));
     }));
   }
   function wordParts() {
     const parts = [];
-    if (look.pooling !== null) {
-      const mean = average(look.pooling), strip = stripOf({});
-      shadeStrip(strip, timesEven(mean), mean, "--warm");
+    if (maps.pooling !== null) {
+      const mean = average(maps.pooling), strip = stripOf({});
+      shadeStrip(strip, relativeToUniform(mean), mean, "--warm");
       parts.push(el("figure", {}, el("figcaption", {}, "Pooling weights (mean over features)"), strip));
-      if (!layered) maps.push({ title: "Pooling", flat: true, rows: timesEven(mean).map(value => [value]), rowNames: look.words, columnNames: ["relative to uniform"], colour: "warm", top: Math.max(2, ...timesEven(mean)), figure: value => value.toFixed(2) });
+      if (!layered) charts.push({ title: "Pooling", flat: true, rows: relativeToUniform(mean).map(value => [value]), rowNames: maps.words, columnNames: ["relative to uniform"], colour: "warm", top: Math.max(2, ...relativeToUniform(mean)), figure: value => value.toFixed(2) });
     }
-    if (gains) {
-      const total = sum(gains) + look.bias, title = `Contributions of the words to the output ${signed(total)} (bias ${signed(look.bias)})`;
-      parts.push(el("figure", { className: "wide" }, el("figcaption", {}, title), gainBars()));
-      maps.push({ title, flat: true, rows: gains.map(value => [value]), rowNames: look.words, columnNames: [""], colour: "mark", top: Math.max(...gains.map(Math.abs), 1e-9), figure: signed });
+    if (contributions) {
+      const total = sum(contributions) + maps.bias, title = `Contributions of the words to the output ${signed(total)} (bias ${signed(maps.bias)})`;
+      parts.push(el("figure", { className: "wide" }, el("figcaption", {}, title), contributionBars()));
+      charts.push({ title, flat: true, rows: contributions.map(value => [value]), rowNames: maps.words, columnNames: [""], colour: "mark", top: Math.max(...contributions.map(Math.abs), 1e-9), figure: signed });
     }
     return parts;
   }
@@ -245,10 +245,10 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
     const top = Math.max(2, ...times);
     [...strip.children].forEach((word, place) => {
       word.style.background = `color-mix(in srgb, var(${colour}) ${Math.round(80 * Math.min(1, times[place] / top))}%, transparent)`;
-      word.title = `${(100 * row[place]).toFixed(1)} %, ${times[place].toFixed(2)} x uniform`;
+      word.title = `${(100 * row[place]).toFixed(1)} %, ${times[place].toFixed(2)}\u00d7 uniform weight`;
     });
   }
-  const stripOf = options => el("div", { className: "strip", ...options }, ...look.words.map(word => el("span", {}, word)));
+  const stripOf = options => el("div", { className: "strip", ...options }, ...maps.words.map(word => el("span", {}, word)));
   function mapCanvas(map, hovered) {
     const canvas = el("canvas", { role: "img", "aria-label": map.title });
     map.canvas = canvas;
@@ -259,81 +259,81 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
       if (inside && hovered && query !== state.word) choose(query);
       if (inside) paintWords(map.tip(query, key));
     });
-    canvas.addEventListener("mouseleave", () => choose(state.chosen));
+    canvas.addEventListener("mouseleave", () => choose(state.pinned));
     return el("div", { className: "map" }, canvas);
   }
   function redraw() {
-    maps = [];
+    charts = [];
     if (layered) drawLayer();
     else { heads.replaceChildren(); readout.style.minHeight = "3.1em"; }
     heads.append(...wordParts());
-    if (!layered) legend.textContent = gains ? "Blue: positive contribution, red: negative. Contributions and bias sum to the output: the logit of the predicted class, or the predicted value." : "Full colour: at least 2 x the uniform weight.";
-    else if (gains) legend.textContent += " Bars: blue for positive contributions, red for negative ones; with the bias they sum to the logit of the predicted class, or to the predicted value.";
+    if (!layered) legend.textContent = contributions ? "Blue: positive contribution, red: negative. Contributions and bias sum to the output: the logit of the predicted class, or the predicted value." : "Darkest colour: 2\u00d7 uniform weight or more.";
+    else if (contributions) legend.textContent += " Bars: blue for positive contributions, red for negative ones; with the bias they sum to the logit of the predicted class, or to the predicted value.";
     paintWords();
   }
   function drawLayer() {
     readout.style.height = `${1.55 * (2 + Math.min(4, Math.ceil(layer().heads.length / 2)))}em`;  // so that nothing below it jumps
     const now = layer(), all = now.heads.map((_, head) => headWeights(now, head, state.feature));
     shown.textContent = state.feature < 0 ? `all ${features()}` : `${state.feature + 1} of ${features()}`;
-    const times = all.map(rows => rows.map(timesEven));
+    const times = all.map(rows => rows.map(relativeToUniform));
     const top = Math.max(2, ...times.map(rows => Math.max(...rows.map(row => Math.max(...row)))));
-    const own = now.heads.map((_, head) => timesEven(sourceWeights(now, head, state.feature)));
-    const ownTop = Math.max(2, ...own.map(row => Math.max(...row)));
-    const told = state.feature < 0 ? "" : `, feature ${state.feature + 1}`;
-    maps = all.map((rows, head) => ({
-      title: `Head ${head + 1} (${now.heads[head]})${told}: ${direction(now.token2token[head])}`,
-      rows: times[head], rowNames: look.words, columnNames: look.words, colour: "mark", top,
-      tip: (query, key) => rows[query].every(value => value === 0) ? `Head ${head + 1}: ${quoted(query)} has no allowed word`
-        : `Head ${head + 1}: ${quoted(query)} \u2192 ${quoted(key)}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)} x uniform`,
+    const sources = now.heads.map((_, head) => relativeToUniform(sourceWeights(now, head, state.feature)));
+    const sourceTop = Math.max(2, ...sources.map(row => Math.max(...row)));
+    const suffix = state.feature < 0 ? "" : `, feature ${state.feature + 1}`;
+    charts = all.map((rows, head) => ({
+      title: `Head ${head + 1} (${now.heads[head]})${suffix}: ${direction(now.token2token[head])}`,
+      rows: times[head], rowNames: maps.words, columnNames: maps.words, colour: "mark", top,
+      tip: (query, key) => rows[query].every(value => value === 0) ? `Head ${head + 1}: ${quoted(query)} has no allowed key`
+        : `Head ${head + 1}: ${quoted(query)} \u2192 ${quoted(key)}: ${(100 * rows[query][key]).toFixed(1)} %, ${times[head][query][key].toFixed(2)}\u00d7 uniform weight`,
     }));
     const source = {
-      title: `Source2token weights by head${told}`, flat: true,
-      rows: look.words.map((_, word) => own.map(row => row[word])), rowNames: look.words,
-      columnNames: now.heads.map((_, head) => String(head + 1)), colour: "warm", top: ownTop,
-      tip: (word, head) => `Head ${head + 1}: source2token weight of ${quoted(word)}: ${own[head][word].toFixed(2)} x uniform`,
+      title: `Source2token weights by head${suffix}`, flat: true,
+      rows: maps.words.map((_, word) => sources.map(row => row[word])), rowNames: maps.words,
+      columnNames: now.heads.map((_, head) => String(head + 1)), colour: "warm", top: sourceTop,
+      tip: (word, head) => `Head ${head + 1}: source2token weight of ${quoted(word)}: ${sources[head][word].toFixed(2)}\u00d7 uniform weight`,
     };
     heads.replaceChildren(
-      ...maps.map((map, head) => el("figure", {}, el("figcaption", {}, map.title), stripOf({ "data-head": head }), mapCanvas(map, true))),
+      ...charts.map((map, head) => el("figure", {}, el("figcaption", {}, map.title), stripOf({ "data-head": head }), mapCanvas(map, true))),
       el("figure", {}, el("figcaption", {}, source.title), mapCanvas(source, false)),
     );
-    maps.push(source);
+    charts.push(source);
     const colours = palette();
-    for (const map of maps) {
-      const size = measured(document.createElement("canvas").getContext("2d"), map);
+    for (const map of charts) {
+      const size = layout(document.createElement("canvas").getContext("2d"), map);
       map.at = paint(sized(map.canvas, size.width, size.height), map, 0, 0, colours);
     }
     const even = Math.max(...times.flat(2)) < 1.1 ? "The attention of this layer is nearly uniform. " : "";
-    legend.textContent = `${even}Rows: queries; columns: keys. Full blue: ${top.toFixed(1)} x the uniform weight of a row; full orange: ${ownTop.toFixed(1)} x. ` +
+    legend.textContent = `${even}Rows: queries; columns: keys. Darkest blue: ${top.toFixed(1)}\u00d7 uniform weight; darkest orange: ${sourceTop.toFixed(1)}\u00d7. ` +
       (state.feature < 0 ? "Select a feature to see its weights: in tensorized attention, every feature has its own." : "Weights of the selected feature.");
   }
-  const stay = place => { state.chosen = place; choose(place); };
-  look.words.forEach((word, place) => words.append(el("button", {
-    type: "button", tabIndex: place ? -1 : 0, onmouseenter: () => choose(place), onfocus: () => stay(place),
-    onmouseleave: () => choose(state.chosen), onclick: () => stay(place),
+  const pin = place => { state.pinned = place; choose(place); };
+  maps.words.forEach((word, place) => words.append(el("button", {
+    type: "button", tabIndex: place ? -1 : 0, onmouseenter: () => choose(place), onfocus: () => pin(place),
+    onmouseleave: () => choose(state.pinned), onclick: () => pin(place),
     onkeydown: event => {
-      if (event.key === "Escape") stay(-1);
-      const last = look.words.length - 1;
+      if (event.key === "Escape") pin(-1);
+      const last = maps.words.length - 1;
       const to = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: last }[event.key];
       const next = to === undefined ? null : words.children[to];
       if (!next) return;
       event.preventDefault();
       event.target.tabIndex = -1; next.tabIndex = 0; next.focus();
     },
-  }, look.words.length > MOST_NAMES ? el("small", {}, `${place + 1} `) : null, word)));
-  const node = el("section", { className: "look", "aria-label": `attention maps: ${look.words.join(" ").slice(0, 80)}` },
+  }, maps.words.length > MOST_NAMES ? el("small", {}, `${place + 1} `) : null, word)));
+  const node = el("section", { className: "attention", "aria-label": `attention maps: ${maps.words.join(" ").slice(0, 80)}` },
     words, readout,
     el("div", { className: "choices" },
-      look.layers.length > 1 ? el("label", {}, "Layer", layers) : null,
+      maps.layers.length > 1 ? el("label", {}, "Layer", layers) : null,
       layered ? el("label", {}, "Feature", slider, shown) : null,
       el("button", { type: "button", onclick: save }, "Save as PNG")),
     heads, legend);
   function save() {
-    const many = look.words.length > MOST_NAMES, lines = [heading, look.answer];
-    for (let start = 0; start < look.words.length; start += 20)
-      lines.push(look.words.slice(start, start + 20).map((word, place) => many ? `${start + place + 1} ${word}` : word).join(" "));
-    if (layered) lines.push(legend.textContent.split(". ").filter(text => text.startsWith("Full")).join("") + ".");
-    picture(lines.filter(Boolean).map(text => text.length > 240 ? text.slice(0, 239) + "\u2026" : text), maps).toBlob(blob => {
-      const address = URL.createObjectURL(blob), name = `${heading} ${look.words.slice(0, 5).join(" ")}`.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
+    const many = maps.words.length > MOST_NAMES, lines = [heading, maps.prediction];
+    for (let start = 0; start < maps.words.length; start += 20)
+      lines.push(maps.words.slice(start, start + 20).map((word, place) => many ? `${start + place + 1} ${word}` : word).join(" "));
+    if (layered) lines.push(legend.textContent.split(". ").filter(text => text.startsWith("Darkest")).join("") + ".");
+    picture(lines.filter(Boolean).map(text => text.length > 240 ? text.slice(0, 239) + "\u2026" : text), charts).toBlob(blob => {
+      const address = URL.createObjectURL(blob), name = `${heading} ${maps.words.slice(0, 5).join(" ")}`.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
       el("a", { href: address, download: `${name || "attention"}.png` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 1000);
     });
@@ -341,11 +341,11 @@ function lookPanel(look, { heading = "", onWord = () => {}, onFeature = () => {}
   limit();
   redraw();
   node.redraw = redraw;
-  const alike = others => others.length === look.words.length && others.every((word, at) => word === look.words[at]);
+  const sameWords = others => others.length === maps.words.length && others.every((word, at) => word === maps.words[at]);
   return {
     node,
-    mark: (place, others) => { if (alike(others)) choose(place, false); },
+    mark: (place, others) => { if (sameWords(others)) choose(place, false); },
     show: feature => { state.feature = feature; limit(); redraw(); },
   };
 }
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".look").forEach(node => node.redraw()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".attention").forEach(node => node.redraw()));

@@ -20,6 +20,7 @@ def sample_sentences(predictor: Predictor, data: str, count: int, seed: int, **r
     known = sorted({text for text in predictor.texts_of(data, **reading) if SHORTEST <= len(text.split()) <= LONGEST})
     if len(known) < count:
         raise InputError(
-            f"{data} contains {len(known)} different sentences of {SHORTEST} to {LONGEST} words, but {count} were requested"
+            f"{data} contains {len(known)} different sentences of {SHORTEST} to {LONGEST} words, but {count} were requested; "
+            f"use --sample {len(known)}"
         )
     return random.Random(seed).sample(known, count)

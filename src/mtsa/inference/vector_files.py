@@ -16,7 +16,7 @@ from torch import Tensor
 from mtsa.errors import InputError
 from mtsa.files import replacing
 
-_ROOM = 192  # bytes of header; a multiple of 64, as both formats like it
+_ROOM = 192  # bytes of header; a multiple of 64, as both formats recommend
 KEY = "vectors"
 
 

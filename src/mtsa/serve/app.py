@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -14,17 +15,29 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from mtsa.errors import InputError
-from mtsa.machine import circumstances
-from mtsa.tasks.predictor import Question
+from mtsa.machine import environment_info
+from mtsa.nn.deprecation import warn_deprecated
+from mtsa.tasks.predictor import ModelInput
 
 from .batch_queue import BatchQueue, QueueFullError
 from .explorer_page import content_security_policy, explorer_page
 from .limits import Limits
 from .middleware import LOOPBACK, RequestMiddleware
-from .schemas import Answers, Error, Health, LookRequest, Looks, ModelFacts, PredictRequest, QuestionFields, describe_error
+from .schemas import (
+    Error,
+    ExplainRequest,
+    Explanations,
+    Health,
+    InputFields,
+    ModelInfo,
+    Predictions,
+    PredictRequest,
+    describe_error,
+)
 from .served_model import ServedModel
 
 _log = logging.getLogger("mtsa.serve")
+_OLD_NAMES = "in a request are deprecated and will be removed in version 0.4; use"
 
 
 T = TypeVar("T")
@@ -39,11 +52,13 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
         hosts: allowed host names; empty for any.
     """
 
-    version = circumstances()["versions"]["mtsa"]
+    version = environment_info()["versions"]["mtsa"]
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.state.queue = BatchQueue(waiting=limits.waiting, batch=limits.batch, characters=limits.characters)
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.queue = BatchQueue(
+            max_size=limits.max_queue_size, max_batch_size=limits.max_batch_size, max_batch_chars=limits.max_batch_chars
+        )
         yield
         await app.state.queue.close()
 
@@ -53,12 +68,12 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
         description="Predictions and attention weights of models with multi-mask tensorized self-attention.",
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
+        lifespan=lifespan,
     )
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(Exception, _server_error)
-    refused: dict[int | str, dict[str, Any]] = {
+    error_responses: dict[int | str, dict[str, Any]] = {
         status: {"model": Error, "description": description}
         for status, description in (
             (400, "malformed body, or invalid host name"),
@@ -73,52 +88,64 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
         )
     }
 
-    seen: dict[int | str, dict[str, Any]] = {status: refused[status] for status in (400, 413, 500)}
+    get_responses: dict[int | str, dict[str, Any]] = {status: error_responses[status] for status in (400, 413, 500)}
 
-    def chosen(name: str | None, questions: Sequence[QuestionFields]) -> tuple[ServedModel, list[Question]]:
+    def resolve(name: str | None, fields: Sequence[InputFields]) -> tuple[ServedModel, list[ModelInput]]:
         model = next(iter(models.values())) if name is None else models.get(name)
         if model is None:
             raise HTTPException(422, f'unknown model "{(name or "")[:60]}"; available: {", ".join(models)}')
-        parsed = [Question(one.text, one.pair, one.predicate) for one in questions]
-        for place, question in enumerate(parsed):
+        inputs = [ModelInput(one.text, one.pair, one.predicate) for one in fields]
+        for number, item in enumerate(inputs, 1):
             try:
-                model.check(question)
+                model.check(item)
             except InputError as error:
-                raise HTTPException(422, str(error) if len(parsed) == 1 else f"question {place + 1}: {error}") from None
-        return model, parsed
+                raise HTTPException(422, str(error) if len(inputs) == 1 else f"input {number}: {error}") from None
+        return model, inputs
 
     @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
     async def explorer() -> HTMLResponse:
         return HTMLResponse(explorer_page(), headers={"content-security-policy": content_security_policy()})
 
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", operation_id="health", responses=seen)
+    @app.get("/health", operation_id="health", responses=get_responses)
     async def health() -> Health:
         """Return the status of the server and the names of its models."""
         if not app.state.queue.alive:
             raise HTTPException(500, "the prediction worker has stopped; restart the server")
         return Health(status="ok", version=version, models=list(models))
 
-    @app.get("/api/models", operation_id="models", responses=seen)
-    async def list_models() -> list[ModelFacts]:
+    @app.get("/api/models", operation_id="models", responses=get_responses)
+    async def list_models() -> list[ModelInfo]:
         """List the served models."""
-        return [ModelFacts(**model.facts()) for model in models.values()]
+        return [ModelInfo(**model.metadata()) for model in models.values()]
 
-    @app.post("/api/predict", operation_id="predict", responses=refused, response_model=Answers)
+    @app.post("/api/predict", operation_id="predict", responses=error_responses, response_model=Predictions)
     async def predict(body: PredictRequest, request: Request) -> JSONResponse:
-        """Return a prediction for each question, in order. Concurrent requests are batched."""
-        model, asked = chosen(body.model, body.questions)
-        found = await _until_disconnect(request, app.state.queue.ask(model, asked, limits.seconds))
-        return JSONResponse({"model": model.name, "answers": found})
+        """Return a prediction for each input, in order. Concurrent requests are batched."""
+        model, inputs = resolve(body.model, body.inputs)
+        result = await _until_disconnect(request, app.state.queue.predict(model, inputs, limits.timeout_seconds))
+        if "questions" in await request.json():  # a client of version 0.2
+            warn_deprecated(f'"questions" and "answers" {_OLD_NAMES} "inputs" and "predictions"')
+            return JSONResponse({"model": model.name, "answers": result})
+        return JSONResponse({"model": model.name, "predictions": result})
 
-    @app.post("/api/look", operation_id="look", responses=refused, response_model=Looks)
-    async def look(body: LookRequest, request: Request) -> Response:
+    @app.post("/api/explain", operation_id="explain", responses=error_responses, response_model=Explanations)
+    async def explain(body: ExplainRequest, request: Request) -> Response:
         """Return the attention weights of every head and feature for a text."""
-        model, (asked,) = chosen(body.model, [body.question])
-        found = await _until_disconnect(
-            request, app.state.queue.do(lambda: model.look(asked, limits.explained_words), limits.seconds)
+        model, (item,) = resolve(body.model, [body.input])
+        result = await _until_disconnect(
+            request, app.state.queue.run(lambda: model.explain(item, limits.max_explained_words), limits.timeout_seconds)
         )
-        return Response(found, media_type="application/json")
+        return Response(result, media_type="application/json")
+
+    @app.post("/api/look", include_in_schema=False)
+    async def look(body: ExplainRequest, request: Request) -> Response:
+        """Name of `/api/explain` in version 0.2."""
+        warn_deprecated(f"/api/look {_OLD_NAMES} /api/explain")
+        result = json.loads(bytes((await explain(body, request)).body))
+        for sentence in result["sentences"]:
+            sentence["answer"] = sentence["prediction"]
+        return JSONResponse(result)
 
     app.add_exception_handler(InputError, _invalid_input)
     app.add_exception_handler(QueueFullError, _queue_full)
@@ -126,9 +153,9 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     return RequestMiddleware(app, limits=limits, hosts=hosts)
 
 
-async def _until_disconnect(request: Request, answer: Coroutine[Any, Any, T]) -> T:
+async def _until_disconnect(request: Request, response: Coroutine[Any, Any, T]) -> T:
     """Await a response; cancel the work if the client disconnects."""
-    work = asyncio.ensure_future(answer)
+    work = asyncio.ensure_future(response)
     gone = asyncio.ensure_future(request.receive())  # the body was read, so the next message is the disconnect
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .limits import Limits
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_OVERREAD = 16  # times the longest body: what is read of one that is too long
+_OVERREAD = 16  # an oversized body is read up to this multiple of the limit, then the connection is closed
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -41,26 +41,30 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if self.hosts and _host_name(headers.get(b"host", "")) not in self.hosts:
-            await refuse(send, 400, f"the host name must be {' or '.join(dict.fromkeys(self.hosts))}")
+        host = headers.get(b"host", "")
+        if self.hosts and _host_name(host) not in self.hosts:
+            await send_error(send, 400, f'host "{host[:60]}" is not allowed; use {" or ".join(dict.fromkeys(self.hosts))}')
             return
         called = scope["method"] == "POST" and scope["path"].startswith("/api/")
         if called and headers.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json":
-            await refuse(send, 415, "the body must be JSON; set the header content-type: application/json")
+            await send_error(send, 415, "the body must be JSON; set the header content-type: application/json")
             return
-        too_long = f"the body must have at most {self.limits.body:,} bytes; split it into several requests"
+        too_long = f"the body must have at most {self.limits.max_body_bytes:,} bytes; split it into several requests"
         declared = headers.get(b"content-length", "0")
-        if not declared.isdecimal() or len(declared) > 12 or int(declared) > _OVERREAD * self.limits.body:
-            await refuse(send, 413, too_long)
+        if not declared.isdecimal():
+            await send_error(send, 400, "the header content-length must be the number of bytes of the body")
+            return
+        if len(declared) > 12 or int(declared) > _OVERREAD * self.limits.max_body_bytes:
+            await send_error(send, 413, too_long)
             return
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                body = await _body(receive, self.limits.body)
+            async with asyncio.timeout(self.limits.timeout_seconds):
+                body = await _body(receive, self.limits.max_body_bytes)
         except TimeoutError:
-            await refuse(send, 408, f"the body was not received within {self.limits.seconds:g} seconds")
+            await send_error(send, 408, f"the body was not received within {self.limits.timeout_seconds:g} seconds")
             return
         if body is None:
-            await refuse(send, 413, too_long)
+            await send_error(send, 413, too_long)
             return
         read = False
 
@@ -79,7 +83,7 @@ class RequestMiddleware:
         await self.app(scope, replay, headed)
 
 
-async def refuse(send: Send, status: int, sentence: str) -> None:
+async def send_error(send: Send, status: int, sentence: str) -> None:
     """Send an error message."""
     content = json.dumps({"error": sentence}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), *_HEADERS]
@@ -88,7 +92,7 @@ async def refuse(send: Send, status: int, sentence: str) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-async def _body(receive: Receive, most: int) -> bytes | None:
+async def _body(receive: Receive, limit: int) -> bytes | None:
     """The whole body; None when it is too long.
 
     A body that is too long is read further and discarded, because many clients read the response only after sending all.
@@ -101,15 +105,15 @@ async def _body(receive: Receive, most: int) -> bytes | None:
             return b"".join(pieces)
         piece = message.get("body", b"")
         size += len(piece)
-        if size <= most:
+        if size <= limit:
             pieces.append(piece)
-        if size > _OVERREAD * most:
+        if size > _OVERREAD * limit:
             return None
         if not message.get("more_body", False):
-            return b"".join(pieces) if size <= most else None
+            return b"".join(pieces) if size <= limit else None
 
 
 def _host_name(host: str) -> str:
     """The name in a Host header, without the port; empty if the header is invalid."""
-    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
-    return (found[1] or found[2]) if found else ""
+    match = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", host.lower())
+    return (match[1] or match[2]) if match else ""

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from .limits import CHARACTERS, QUESTIONS
+from .limits import MAX_CHARS, MAX_INPUTS
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class QuestionFields(_Strict):
+class InputFields(_Strict):
     """Input of a model: a text; for pair models also a second text; for semantic roles optionally a predicate."""
 
-    text: str = Field(max_length=CHARACTERS)
-    pair: str | None = Field(None, max_length=CHARACTERS)
+    text: str = Field(max_length=MAX_CHARS)
+    pair: str | None = Field(None, max_length=MAX_CHARS)
     predicate: int | None = Field(
         None,
         ge=0,
-        le=CHARACTERS,
-        description="index of the predicate, from 0; default: all predicates found (predict), or the first one (look)",
+        le=MAX_CHARS,
+        description="index of the predicate, from 0; default: all predicted predicates (predict), or the first one (explain)",
     )
 
 
@@ -33,14 +33,18 @@ class PredictRequest(_Strict):
     """Inputs to predict."""
 
     model: _ModelName = None
-    questions: list[QuestionFields] = Field(min_length=1, max_length=QUESTIONS)
+    inputs: list[InputFields] = Field(
+        min_length=1,
+        max_length=MAX_INPUTS,
+        validation_alias=AliasChoices("inputs", "questions"),  # the name in version 0.2
+    )
 
 
-class LookRequest(_Strict):
+class ExplainRequest(_Strict):
     """Input to explain."""
 
     model: _ModelName = None
-    question: QuestionFields
+    input: InputFields = Field(validation_alias=AliasChoices("input", "question"))  # the name in version 0.2
 
 
 class Error(BaseModel):
@@ -49,7 +53,7 @@ class Error(BaseModel):
     error: str
 
 
-class ModelFacts(BaseModel):
+class ModelInfo(BaseModel):
     """A served model."""
 
     name: str
@@ -103,11 +107,11 @@ class Translation(BaseModel):
     translation: str
 
 
-class Answers(BaseModel):
-    """Predictions in the order of the questions."""
+class Predictions(BaseModel):
+    """Predictions in the order of the inputs."""
 
     model: str
-    answers: list[Label | Value | Tags | Roles | Translation]
+    predictions: list[Label | Value | Tags | Roles | Translation]
 
 
 class PieceLayerWeights(BaseModel):
@@ -135,7 +139,7 @@ class SentenceWeights(BaseModel):
     """Attention weights of a model for one text."""
 
     words: list[str]
-    answer: str
+    prediction: str
     predicate: int | None = Field(None, description="semantic roles: index of the explained predicate")
     predicates: list[int] = Field([], description="semantic roles: indices of all predicates")
     layers: list[LayerWeights]
@@ -147,7 +151,7 @@ class SentenceWeights(BaseModel):
     bias: float | None = Field(None, description="the part of that logit or value that does not depend on the words")
 
 
-class Looks(BaseModel):
+class Explanations(BaseModel):
     """Attention weights for a text, for both texts of a pair, or for a pair as one sequence."""
 
     model: str
@@ -170,7 +174,7 @@ def describe_error(error: dict[str, Any]) -> str:
     path = list(error["loc"][1:])
     place = "the body"
     if path:
-        number = f"question {path[1] + 1}: " if len(path) > 1 and path[0] == "questions" and isinstance(path[1], int) else ""
+        number = f"input {path[1] + 1}: " if len(path) > 1 and isinstance(path[1], int) else ""
         place = f'{number}"{str(path[-1])[:60]}"' if not number or len(path) > 2 else number.removesuffix(": ")
     an_object = 'must be an object, such as {"text": "..."}' if path else "must be an object; see /openapi.json"
     messages = {

@@ -10,7 +10,7 @@ from typing import Any
 from mtsa.errors import InputError
 from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.auto import open_predictor
-from mtsa.tasks.predictor import Predictor, Question
+from mtsa.tasks.predictor import ModelInput, Predictor
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has
 
@@ -21,42 +21,42 @@ class ServedModel:
     def __init__(self, name: str, predictor: Predictor) -> None:
         self.name, self.predictor = name, predictor
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return task, encoder and labels of the model."""
-        return {"name": self.name, **self.predictor.facts()}
+        return {"name": self.name, **self.predictor.metadata()}
 
-    def check(self, question: Question) -> None:
-        """Check a question.
+    def check(self, item: ModelInput) -> None:
+        """Check an input.
 
         Raises:
             InputError: a required field is missing, or a field is not supported by the model.
         """
         try:
-            self.predictor.check_question(question)
+            self.predictor.check_input(item)
         except InputError as error:
             raise InputError(f'model "{self.name}": {error}') from None
 
-    def answers(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Return predictions for validated questions, as JSON-serializable values."""
-        return self.predictor.answer(questions)
+    def predict(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        """Return predictions for validated inputs, as JSON-serializable values."""
+        return self.predictor.predict_inputs(inputs)
 
-    def size(self, question: Question) -> int:
-        """Return the length of a question in characters."""
-        return len(question.text) + len(question.pair or "")
+    def size(self, item: ModelInput) -> int:
+        """Return the length of an input in characters."""
+        return len(item.text) + len(item.pair or "")
 
-    def look(self, question: Question, most: int) -> bytes:
-        """Return the attention weights for each text of a question, as JSON.
+    def explain(self, item: ModelInput, max_words: int) -> bytes:
+        """Return the attention weights for each text of an input, as JSON.
 
         Raises:
-            InputError: the model has no attention weights, or the text has no words or more tokens than `most`.
+            InputError: the model has no attention weights, or the text has no words, or more tokens than `max_words`.
         """
-        count = self.predictor.input_length(question)
-        if count > most:
+        count = self.predictor.input_length(item)
+        if count > max_words:
             unit = "tokens" if self.predictor.recipe.pretrained.model else "words"
-            raise InputError(f"the text has {count} {unit}; attention maps are limited to {most}")
-        found = self.predictor.explain(question)
-        sent = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in found]}
-        return json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
+            raise InputError(f"the text has {count} {unit}; attention maps are limited to {max_words}")
+        maps = self.predictor.explain(item)
+        response = {"model": self.name, "sentences": [maps_to_json(one, features=True, digits=_DIGITS) for one in maps]}
+        return json.dumps(response, ensure_ascii=False, allow_nan=False).encode()
 
 
 def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
@@ -65,12 +65,12 @@ def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
     Raises:
         InputError: not a run directory, or the run is not finished.
     """
-    found: dict[str, ServedModel] = {}
+    models: dict[str, ServedModel] = {}
     for folder in folders:
         base = name = folder.resolve().name or "model"
         number = 1
-        while name in found:
+        while name in models:
             number += 1
             name = f"{base}-{number}"
-        found[name] = ServedModel(name, open_predictor(folder))
-    return found
+        models[name] = ServedModel(name, open_predictor(folder))
+    return models

@@ -49,12 +49,12 @@ def serve(models: dict[str, ServedModel], host: str, port: int, limits: Limits |
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=2 * limits.waiting,
-            timeout_graceful_shutdown=int(limits.seconds) + 1,
+            limit_concurrency=2 * limits.max_queue_size,
+            timeout_graceful_shutdown=int(limits.timeout_seconds) + 1,
         )
         before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            _Server(config).run([listening])  # which raises the signal again when it has stopped: then nothing is left to do
+            _Server(config).run([listening])  # uvicorn raises the signal again after shutdown, which is ignored
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -82,17 +82,17 @@ def is_loopback(host: str) -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, kind)
+        family, type_, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, type_)
     except OSError as error:
-        raise InputError(f"--host {host}: {error.strerror or error}") from None
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raise InputError(f"--host {host}: {error.strerror or error}; use an IP address or host name of this machine") from None
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind(address)
-        made.listen(2048)
+        listener.bind(address)
+        listener.listen(2048)
     except OSError as error:
-        made.close()
+        listener.close()
         raise InputError(
             f"{host}:{port} cannot be used: {error.strerror}; choose another port with --port, or 0 for a free one"
         ) from None
-    return made
+    return listener
