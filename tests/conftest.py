@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, settings
 # at its first product, so setting it here is early enough.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+# Triton's kernels run on CPU tensors, for backend="triton". Read by Triton when it is imported, which torch.compile does too.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 settings.register_profile(
     "mtsa",
     deadline=None,

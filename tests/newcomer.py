@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from mtsa.files import write_json
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from tests.doc_commands import ROOT, commands
 
 PAGE = ROOT / "docs" / "quickstart.md"
@@ -30,7 +30,13 @@ def main():
             if not command.startswith((". ", "mtsa serve")):  # PATH has .venv; the server does not end
                 timed(command, clone, steps)
         metrics = json.loads((clone / "runs" / "questions" / "metrics.json").read_text())
-    record = {"kind": "newcomer", **circumstances(), "rows": rows, "steps": steps, "dev_accuracy": metrics["dev"]["accuracy"]}
+    record = {
+        "kind": "newcomer",
+        **environment_info(),
+        "rows": rows,
+        "steps": steps,
+        "dev_accuracy": metrics["dev"]["accuracy"],
+    }
     write_json(asked.out / "bench-newcomer.json", record)
 
 

@@ -85,7 +85,7 @@ def test_results_of_a_record_that_is_none(tmp_path, text):
     (tmp_path / "x" / "bench-x.json").write_text(text)
     done = runner.invoke(reproduction, ["results", "--records", str(tmp_path), "--out", str(tmp_path / "r.md")])
     assert done.exit_code == 2
-    assert "bench-x.json is no record of this version" in done.stderr
+    assert "bench-x.json is not a valid record" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -116,7 +116,7 @@ def check_readme(names):
 
 
 def check_quickstart(names):
-    assert names["model"].labels == ["colour", "fruit"]
+    assert names["model"].labels == ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 
 
 def check_layer(names):
@@ -133,11 +133,11 @@ def check_pairs(names):
 
 def check_extending(names):
     assert names["y"].shape == (2, 9, 64)
-    assert names["answer"].label in names["model"].labels
-    figures = names["rater"].evaluate("ratings.csv").metrics
-    assert isinstance(figures, names["Distance"])
-    assert figures.count == 60
-    assert "off" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]
+    assert names["prediction"].label in names["model"].labels
+    metrics = names["rater"].evaluate("ratings.csv").metrics
+    assert isinstance(metrics, names["StarError"])
+    assert metrics.count == 60
+    assert "error" in json.loads(Path("runs/ratings/metrics.json").read_text())["dev"]
 
 
 def check_compare(names):

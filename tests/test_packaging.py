@@ -95,7 +95,7 @@ def test_the_wheel_asks_for_torch_alone(built):
     assert len(needed) == 1
     assert needed[0].startswith("Requires-Dist: torch")
     extras = {line.split(": ")[1] for line in lines if line.startswith("Provides-Extra:")}
-    assert {"cli", "train", "serve", "export", "sentences", "translate", "baselines", "pretrained"} <= extras
+    assert {"cli", "gpu", "train", "serve", "export", "sentences", "translate", "baselines", "pretrained"} <= extras
 
 
 def test_the_source_archive_can_be_built_from(built):

@@ -48,7 +48,7 @@ def roles(folder):
 
 def test_training_tells_figures_of_every_test_file(names):
     _, done = names
-    assert "144 train, 16 dev, 40 test, 30 test:more, 5 tags" in done.stdout
+    assert "144 train, 16 dev, 40 test, 30 test:more; 5 tags" in done.stdout
     assert "test: span F1" in done.stdout
     assert "more: span F1" in done.stdout
 
@@ -150,8 +150,8 @@ def test_answers_are_shown_readably(roles, names, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("{names}", "a b", "--pair", "c"), "--pair does not apply to models for tagging"),
-        (("{names}", "a b", "--predicates", "a"), "--predicates does not apply to models for tagging"),
+        (("{names}", "a b", "--pair", "c"), "--pair does not apply to task tagging"),
+        (("{names}", "a b", "--predicates", "a"), "--predicates does not apply to task tagging"),
         (("{names}", "a b", "--out", "x.csv"), "file extension must be .jsonl or .conll"),
         (("{roles}", "a b", "--out", "x.conll"), "file extension must be .jsonl or .props"),
         (("{roles}", "missing.conll"), "looks like a file name"),
@@ -176,7 +176,7 @@ def test_checking_files(folder):
     (folder / "bad.words").write_text("give\n\n")
     done = call("data", "check", folder / "bad.props", "--task", "srl")
     assert done.exit_code == 2
-    assert "bad.props, line 1: (V is never closed" in done.output
+    assert 'bad.props, line 1: "(V" is not closed' in done.output
 
 
 def test_the_benchmark_compares_batches_with_single_sentences(names, folder):
@@ -186,7 +186,7 @@ def test_the_benchmark_compares_batches_with_single_sentences(names, folder):
 
     done = bench(names[0])
     assert done.exit_code == 0, done.output
-    assert "20 of 20 answers are the same" in done.output
+    assert "20 of 20 predictions are identical" in done.output
     record = json.loads((folder / "bench" / "bench-tagging.json").read_text())
     assert (record["sentences"], record["compared"], record["same"]) == (40, 20, 20)
     assert record["ratio"] == record["sentences_per_second"]["batched"] / record["sentences_per_second"]["single"]
@@ -223,7 +223,7 @@ def test_odd_sources(names, roles, folder):
         assert json.loads(call("predict", run, "").stdout)["words"] == []
     done = call("embed", names[0], "-", "--out", folder / "v.npy")
     assert done.exit_code == 2
-    assert "supports models for texts" in done.output
+    assert "use a model for texts" in done.output
 
 
 def test_converted_files_may_be_packed(folder):

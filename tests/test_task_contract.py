@@ -143,7 +143,7 @@ def test_such_a_decision_is_found(code):
     [
         "get_task(recipe.task).stratified",
         'task: str = "classification"',
-        'corpora = {"questions": "classification", "translation": "translation"}',
+        'corpora = {"inputs": "classification", "translation": "translation"}',
         "from mtsa.tasks.registry import get_task",
         "isinstance(model, SentenceModel)",
         'getattr(predictor.model.config, "pretrained", None)',
@@ -211,12 +211,12 @@ def trained(place):
 
 def test_a_task_of_a_user_trains(trained):
     run, done = trained
-    assert "108 train, 12 dev, 60 test, 3 stars" in done.stdout
+    assert "108 train, 12 dev, 60 test; 3 stars" in done.stdout
     assert "test: exact stars" in done.stdout
     assert "12 examples split off from the training data" in done.stderr
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["exact"] > 0.8
-    assert "A rating model" in (run / "README.md").read_text()
+    assert "A model for rating" in (run / "README.md").read_text()
 
 
 def test_a_task_of_a_user_evaluates(trained):
@@ -224,8 +224,8 @@ def test_a_task_of_a_user_evaluates(trained):
     assert "exact stars" in call("evaluate", run, "--data", "test.txt").stdout
     told = json.loads(call("evaluate", run, "--data", "test.txt", "--json").stdout)
     assert told == {"exact": json.loads((run / "metrics.json").read_text())["test"]["exact"], "count": 60}
-    refused = call("evaluate", run, "--data", "test.txt", "--picture", "c.png", code=2)
-    assert "--picture does not apply to models for rating" in refused.stderr
+    refused = call("evaluate", run, "--data", "test.txt", "--plot", "c.png", code=2)
+    assert "--plot does not apply to task rating" in refused.stderr
 
 
 def test_a_task_of_a_user_predicts_a_text_a_file_and_standard_input(trained, place):
@@ -326,7 +326,7 @@ def test_a_task_of_a_user_is_explained(trained, place):
     run, _ = trained
     told = json.loads(call("explain", run, "the old good one", "--json").stdout)["sentences"][0]
     assert len(told["words"]) == 4
-    assert told["answer"] == "3 stars"
+    assert told["prediction"] == "3 stars"
     assert told["layers"]
     assert "3 stars" in call("explain", run, "the old good one", "--out", "a.svg", "--top", "2").stdout
     assert "2 sentences" in call("explain", run, "--sample", "2", "--data", "test.txt", "--out", "b.html").stdout
@@ -360,12 +360,12 @@ def test_a_task_of_a_user_is_served(trained):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/models", timeout=30) as response:
                 (facts,) = json.load(response)
             assert (facts["name"], facts["task"], facts["labels"]) == ("run", "rating", [])
-            body = json.dumps({"questions": [{"text": "the old good one"}, {"text": "a bad one here"}]}).encode()
+            body = json.dumps({"inputs": [{"text": "the old good one"}, {"text": "a bad one here"}]}).encode()
             request = urllib.request.Request(
                 f"http://127.0.0.1:{port}/api/predict", body, {"content-type": "application/json"}, method="POST"
             )
             with urllib.request.urlopen(request, timeout=30) as response:
-                assert json.load(response)["answers"] == [{"stars": 3}, {"stars": 1}]
+                assert json.load(response)["predictions"] == [{"stars": 3}, {"stars": 1}]
             server.send_signal(signal.SIGINT)
             out, told = server.communicate(timeout=60)
         finally:

@@ -61,7 +61,7 @@ def test_train_says_what_happened_and_what_is_next(trained):
     _, done = trained
     assert "20 examples split off from the training data" in done.stderr
     assert "best step" in done.stdout
-    assert "next: mtsa predict" in done.stdout
+    assert "Next: mtsa predict" in done.stdout
 
 
 def test_evaluate_remembers_the_columns(trained, files):
@@ -74,7 +74,7 @@ def test_evaluate_remembers_the_columns(trained, files):
     assert 0 < found["log_loss"] < 1
     for name in ("confusion.png", "reliability.png"):
         assert (trained[0] / name).read_bytes().startswith(b"\x89PNG")
-    shown = call("evaluate", trained[0], "--data", files / "test.csv", "--picture", files / "c.png")
+    shown = call("evaluate", trained[0], "--data", files / "test.csv", "--plot", files / "c.png")
     assert "macro-F1" in shown.stdout
     assert "colour" in shown.stdout
     assert f"log loss {found['log_loss']:.3f}, ECE {found['ece']:.3f}" in shown.stdout
@@ -104,7 +104,9 @@ def test_columns_of_the_table_stand_beside_their_answers(trained, files):
     path = write_csv(files / "ids.csv", rows, "sentence,id")
     plain = call("predict", trained[0], path).stdout.splitlines()
     for ending in ("csv", "jsonl"):
-        keep = ["--keep", "id, sentence"] if ending == "csv" else ["--keep", "id", "--keep", "sentence"]
+        keep = (
+            ["--keep-columns", "id, sentence"] if ending == "csv" else ["--keep-columns", "id", "--keep-columns", "sentence"]
+        )
         done = call("predict", trained[0], path, *keep, "--out", files / f"kept.{ending}")
         assert done.exit_code == 0, done.output
     kept = [json.loads(line) for line in (files / "kept.jsonl").read_text().splitlines()]
@@ -117,9 +119,9 @@ def test_columns_of_the_table_stand_beside_their_answers(trained, files):
         (*row, answer["label"]) for row, answer in zip(rows, kept, strict=True)
     ]
     for words, told in (
-        ((path, "--keep", "idd"), 'no column "idd"; did you mean "id"?'),
-        ((path, "--keep", "label"), "already has a column of this name"),
-        (("a text", "--keep", "id"), "--keep selects columns of a table"),
+        ((path, "--keep-columns", "idd"), 'no column "idd"; did you mean "id"?'),
+        ((path, "--keep-columns", "label"), "already has a column of this name"),
+        (("a text", "--keep-columns", "id"), "--keep-columns selects columns of a table"),
     ):
         refused = call("predict", trained[0], *words)
         assert refused.exit_code == 2

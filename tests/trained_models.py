@@ -4,7 +4,7 @@ The model for semantic roles finds three predicates in CLAUSES; fewer epochs wou
 """
 
 import mtsa
-from mtsa.tasks.predictor import Question
+from mtsa.tasks.predictor import ModelInput
 from tests.sample_data import TAGGER, TRANSLATOR, parallel, sentences, tagged, write_csv
 
 QUICK = {"training.epochs": 2, "encoder.head_dim": 5, "vectors.dim": 6, "model.hidden": 7, "training.refit": False}
@@ -29,4 +29,4 @@ def train_every_task(folder):
 
 def attention_maps(predictor, text, pair=None):
     """The attention maps for a text, or for the two texts of a pair."""
-    return predictor.explain(Question(text, pair))
+    return predictor.explain(ModelInput(text, pair))

@@ -53,7 +53,11 @@ def __getattr__(name: str) -> Any:
     if name in ("interop", "masks"):
         return importlib.import_module(f"mtsa.{name}")
     if name == "count_rescued":
-        warnings.warn("mtsa.count_rescued is deprecated; use mtsa.count_fallbacks", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "mtsa.count_rescued is deprecated and will be removed in version 0.4; use mtsa.count_fallbacks",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         name = "count_fallbacks"
     if name not in _HOMES:
         raise AttributeError(f'module "mtsa" has no attribute "{name}"')

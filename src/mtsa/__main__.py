@@ -10,7 +10,7 @@ from typing import Any
 
 _SPIN_COUNT = "5000"
 """How long threads of GNU OpenMP spin while they wait for the others, before they sleep. By default they spin about a hundred
-times as long and take the cores that the others need: any program beside this one then slows it down several times."""
+times as long and take the cores that the others need: any concurrent program then slows this one down several times."""
 _WORKBENCH = ("numpy", "safetensors", "tokenizers", "transformers")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from mtsa.data.examples import Example
 from mtsa.data.tokenization import word_tokenizer
 from mtsa.errors import InputError
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.mean_vectors import MeanVectors
 from mtsa.models.pretrained_source import PACKAGED, packaged_folder
 from mtsa.training.split import Split
@@ -54,7 +54,7 @@ class Baseline:
     pretrained: str = ""  # the pretrained model it needs
 
 
-_STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+_C_VALUES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _WORDS = {"ngram_range": [1, 2], "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[?!]"}
 _FASTTEXT = {"epoch": 25, "wordNgrams": 2, "lr": 0.5}
 _MARKS = ("", "2:")  # before the words of the first and the second text of a pair, for fastText
@@ -91,7 +91,7 @@ def _fasttext(split: Split, seed: int) -> FittedBaseline:
     tokenizer = word_tokenizer([])
     examples = [*split.train, *split.dev]
     random.Random(seed).shuffle(examples)
-    names = sorted({str(example.label) for example in examples})  # labels may hold spaces
+    names = sorted({str(example.label) for example in examples})  # labels may contain spaces
 
     def words(example: Example) -> str:
         found = []
@@ -152,13 +152,13 @@ def mean_vector_baseline(pretrained: str) -> Baseline:
 
         return FittedBaseline(curve, predict, lambda: _pickled_size(model) + vectors.size(), reused)
 
-    settings = {"vectors": f"mean of {Path(pretrained).name}", "C": _STRENGTHS, "trained_on": "train, then train and dev"}
+    settings = {"vectors": f"mean of {Path(pretrained).name}", "C": _C_VALUES, "trained_on": "train, then train and dev"}
     return Baseline(settings, fit, "sklearn", phrases=False, pretrained=pretrained)
 
 
 BASELINES: dict[str, Baseline] = {
     "tfidf": Baseline(
-        {"tfidf": _WORDS, "C": _STRENGTHS, "trained_on": "train, then train and dev"}, _tfidf, "sklearn", phrases=False
+        {"tfidf": _WORDS, "C": _C_VALUES, "trained_on": "train, then train and dev"}, _tfidf, "sklearn", phrases=False
     ),
     "fasttext": Baseline({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
     "minilm-lr": mean_vector_baseline("minilm"),
@@ -201,7 +201,7 @@ def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[
     if any(known) and fresh:
         test["unseen"] = {"accuracy": sum(fresh) / len(fresh), "count": len(fresh)}
     return {
-        **circumstances(),
+        **environment_info(),
         "seed": seed,
         "seconds": time.perf_counter() - begun + fitted.reused_seconds,
         "examples": {part: len(getattr(split, part)) for part in ("train", "dev", "test")},
@@ -210,10 +210,10 @@ def run_baseline(name: str, split: Split, seed: int, known: list[bool]) -> dict[
     }
 
 
-def _logistic(strength: float, seed: int) -> Any:
+def _logistic(c: float, seed: int) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=strength, max_iter=2000, random_state=seed)
+    return LogisticRegression(C=c, max_iter=2000, random_state=seed)
 
 
 def _choose_strength(
@@ -221,9 +221,9 @@ def _choose_strength(
 ) -> list[dict[str, Any]]:
     """The dev accuracy of each C, from the features of both parts."""
     curve = []
-    for strength in _STRENGTHS:
-        fitted = _logistic(strength, seed).fit(train, _labels(train_examples))
-        curve.append({"C": strength, "accuracy": float(fitted.score(dev, _labels(dev_examples)))})
+    for c in _C_VALUES:
+        fitted = _logistic(c, seed).fit(train, _labels(train_examples))
+        curve.append({"C": c, "accuracy": float(fitted.score(dev, _labels(dev_examples)))})
     return curve
 
 

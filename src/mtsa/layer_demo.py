@@ -29,11 +29,11 @@ def run_layer_demo(say: Callable[[str], None], progress: Progress) -> None:
     _masks(say)
     _agreement(say)
     _speed(say, progress)
-    say("Next: `mtsa bench layer` (more lengths, memory, plots), `mtsa backends`, and the example in the README.")
+    say("Next: mtsa bench layer (more lengths, memory, plots), mtsa backends (what each backend supports).")
 
 
 def _masks(say: Callable[[str], None]) -> None:
-    say("Masks (rows: queries, columns: keys; # is attended to, digits show a bias)\n")
+    say("Masks (rows: queries, columns: keys; #: attended to; digits: allowed with a bias)\n")
     for start in range(0, len(SHOWN), 3):
         drawn = [[name, *mask.draw(7).splitlines()] for name, mask in SHOWN[start : start + 3]]
         for lines in zip(*drawn, strict=True):
@@ -66,9 +66,9 @@ def _cases() -> list[tuple[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
     opposed_s[:, :, 20] = 120.0
     opposed_k[:, :, 20] = -240.0 * 17**0.5 * q.mean(2) / q.mean(2).pow(2).sum(-1, keepdim=True)
     return [
-        ("ordinary", (q, k, v, s)),
+        ("random inputs", (q, k, v, s)),
         ("masked key has a score of +100", (q, k, v, future)),
-        ("opposed gaps (+120, -240)", (q, opposed_k, v, opposed_s)),
+        ("underflow (scores +120, -240)", (q, opposed_k, v, opposed_s)),
     ]
 
 

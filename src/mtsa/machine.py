@@ -13,7 +13,7 @@ import torch
 import mtsa
 
 
-def circumstances() -> dict[str, Any]:
+def environment_info() -> dict[str, Any]:
     """Return versions, machine information and time, as stored in every record."""
     return {
         "versions": {"mtsa": mtsa.__version__, "torch": torch.__version__, "python": platform.python_version()},

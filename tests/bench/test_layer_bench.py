@@ -93,4 +93,4 @@ def test_the_results_page_is_made_from_records_alone(tmp_path):
     assert json.loads((tmp_path / "some" / "bench-layer.json").read_text())["rows"]
     (page,) = results.sections(tmp_path)
     assert f"{record['rows'][0]['step_seconds'] * 1e3:.0f} ms" in page
-    assert record["time"] in page
+    assert record["time"][:10] in page

@@ -11,14 +11,14 @@ def ask(page, text, pair=None):
     page.locator("#text").fill(text)
     if pair is not None:
         page.locator("#pair").fill(pair)
-    with page.expect_response("**/api/look") as answer:
+    with page.expect_response("**/api/explain") as answer:
         page.get_by_role("button", name="Predict").click()
     page.locator("article").first.wait_for()
     return answer.value.json()
 
 
 def words(page, panel=0):
-    return page.locator(".look").nth(panel).locator(".words button")
+    return page.locator(".attention").nth(panel).locator(".words button")
 
 
 def blues(page):
@@ -35,7 +35,7 @@ def blues(page):
 
 def test_a_sentence_is_answered(page):
     found = ask(page, "there is a small red apple here")
-    assert page.locator(".said").inner_text() in ("colour", "fruit")
+    assert page.locator(".prediction").inner_text() in ("colour", "fruit")
     figures = page.locator(".bars .figure").all_inner_texts()
     assert sum(float(figure.split()[0]) for figure in figures) == pytest.approx(100, abs=0.2)
     assert words(page).all_inner_texts() == ["there", "is", "a", "small", "red", "apple", "here"]
@@ -63,7 +63,7 @@ def test_pointing_at_a_word_shows_where_it_looks(page):
     assert strip.nth(best).get_attribute("title").startswith(f"{100 * row[best]:.1f} %")
     assert strip.nth(5).get_attribute("title").startswith("0.0 %")  # a later word
     words(page).nth(0).hover()
-    assert "head 1: no allowed word" in page.locator(".readout").inner_text()
+    assert "head 1: no allowed key" in page.locator(".readout").inner_text()
     page.mouse.move(5, 5)
     assert "Hover over a word" in page.locator(".readout").inner_text()
 
@@ -72,7 +72,7 @@ def test_the_keyboard_is_enough(page):
     page.locator("#text").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("a red pear")
-    with page.expect_response("**/api/look"):
+    with page.expect_response("**/api/explain"):
         page.keyboard.press("Enter")
     page.locator(".words button", has_text="pear").wait_for()
     for _ in range(12):
@@ -111,7 +111,7 @@ def test_a_feature_has_weights_of_its_own(page):
 
 def test_two_models_side_by_side(page):
     ask(page, "a small red apple")
-    with page.expect_response("**/api/look"), page.expect_response("**/api/look"):
+    with page.expect_response("**/api/explain"), page.expect_response("**/api/explain"):
         page.locator("#compare").select_option(label="b")
     page.locator("#models.two").wait_for()
     assert page.locator("article").count() == 2
@@ -193,14 +193,14 @@ def test_panels_that_were_replaced_are_let_go(page):
 
 
 def test_pairs(page):
-    with page.expect_response("**/api/look"):
+    with page.expect_response("**/api/explain"):
         page.locator("#model").select_option(label="p")
-    page.locator(".look").nth(1).wait_for()
+    page.locator(".attention").nth(1).wait_for()
     found = ask(page, "A dog runs .", "An animal moves .")
     assert [one["words"] for one in found["sentences"]] == [["A", "dog", "runs", "."], ["An", "animal", "moves", "."]]
     page.locator(".words button", has_text="animal").wait_for()
-    assert page.locator(".look").count() == 2
-    assert page.locator(".said").inner_text() in ("entailment", "neutral", "contradiction")
+    assert page.locator(".attention").count() == 2
+    assert page.locator(".prediction").inner_text() in ("entailment", "neutral", "contradiction")
     page.locator("#pair").fill(" ")
     page.get_by_role("button", name="Predict").click()
     assert "second text" in page.get_by_role("alert").inner_text()
@@ -212,7 +212,7 @@ def test_other_tasks(page, name):
     shown = page.locator(f'article[aria-label="{name}"]')
     shown.locator("canvas").first.wait_for()
     if name == "tr":
-        assert shown.locator(".said").inner_text()
+        assert shown.locator(".prediction").inner_text()
     if name == "t":
         assert page.locator(".tagged > span").count() == len(page.locator("#text").input_value().split())
         page.locator("select", has_text="1 of 2").select_option(label="1 of 2")
@@ -221,7 +221,7 @@ def test_other_tasks(page, name):
         ask(page, CLAUSES)
         shown.locator(".frame").nth(1).wait_for()
         shown.locator(".frame button").nth(1).click()
-        assert shown.locator(".frame button").all_inner_texts()[:2] == ["Show attention", "Shown below"]
+        assert shown.locator(".frame button").all_inner_texts()[:2] == ["Show attention", "Attention shown below"]
 
 
 def test_bad_input_gets_a_sentence(page):
@@ -273,14 +273,14 @@ def test_the_page_of_explain_works_by_itself(chromium, runs, tmp_path):
     from mtsa.inference.attention_page import write_page
 
     found = attention_maps(runs["classification"], "there is a small red apple here")
-    write_page(found, tmp_path / "look.html")
+    write_page(found, tmp_path / "page.html")
     context = chromium.new_context(offline=True)
     opened, told = context.new_page(), []
     opened.on("console", lambda message: told.append(message.text))
     opened.on("pageerror", lambda error: told.append(str(error)))
-    opened.goto((tmp_path / "look.html").as_uri())
+    opened.goto((tmp_path / "page.html").as_uri())
     opened.locator(".words button").nth(4).hover()
     assert opened.locator(".readout").inner_text().startswith("\u201cred\u201d attends to: head 1: ")
-    assert opened.locator("h2").inner_text() == found[0].answer
+    assert opened.locator("h2").inner_text() == found[0].prediction
     context.close()
     assert told == []

@@ -30,9 +30,9 @@ def page(chromium, address, request):
 
 
 def choose(page, name):
-    with page.expect_response("**/api/look"):
+    with page.expect_response("**/api/explain"):
         page.locator("#model").select_option(label=name)
-    page.locator(f'article[aria-label="{name}"] .look').first.wait_for()
+    page.locator(f'article[aria-label="{name}"] .attention').first.wait_for()
 
 
 def shown(value):
@@ -45,12 +45,12 @@ def test_each_word_has_a_bar_with_its_value(page):
     page.locator(".words button", has_text="Redder").wait_for()
     assert words(page).all_inner_texts() == WORDS
     assert "bert + embedding" in page.locator("h2").inner_text()
-    bars = page.locator(".gains > span")
+    bars = page.locator(".contributions > span")
     assert bars.locator("b").all_inner_texts() == WORDS
     assert bars.locator("small").all_inner_texts() == [shown(value) for value in found["contributions"]]
     top = max(map(abs, found["contributions"]))
     for place, value in enumerate(found["contributions"]):
-        track, bar = (bars.nth(place).locator(name).bounding_box() for name in (".gain", "i"))
+        track, bar = (bars.nth(place).locator(name).bounding_box() for name in (".bar", "i"))
         assert bar["width"] == pytest.approx(track["width"] / 2 * abs(value) / top, abs=1)
         middle = track["x"] + track["width"] / 2
         start = bar["x"] if value >= 0 else bar["x"] + bar["width"]
@@ -74,21 +74,21 @@ def test_pooling_without_attention(page):
     words(page).nth(2).hover()
     assert f"has {100 * share:.1f} % of the pooling weight" in page.locator(".readout").inner_text()
     assert page.locator(".strip span").all_inner_texts() == WORDS
-    assert page.locator(".gains").count() == 0
+    assert page.locator(".contributions").count() == 0
 
 
 def test_a_pair_is_one_map_and_features_are_those_of_pieces(page, bert_runs):
-    from mtsa.tasks.predictor import Question
+    from mtsa.tasks.predictor import ModelInput
 
     choose(page, "attended_pairs")
     ask(page, TEXT, "A bluish plum")
     page.locator(".words button", has_text="bluish").wait_for()
-    assert page.locator(".look").count() == 1
+    assert page.locator(".attention").count() == 1
     assert words(page).all_inner_texts() == [*WORDS, "A", "bluish", "plum", "[SEP]"]
-    assert page.locator(".gains > span").count() == 9
+    assert page.locator(".contributions > span").count() == 9
     page.locator("input[type=range]").fill("3")
     words(page).nth(3).hover()
-    (maps,) = bert_runs["attended_pairs"].explain(Question(TEXT, "A bluish plum"))
+    (maps,) = bert_runs["attended_pairs"].explain(ModelInput(TEXT, "A bluish plum"))
     wanted = maps.layers[0].pairs(2)[0, 3].tolist()
     titles = page.locator(".strip").first.locator("span").evaluate_all("spans => spans.map(span => span.title)")
     assert [float(title.split()[0]) for title in titles] == pytest.approx([100 * value for value in wanted], abs=0.06)
@@ -116,12 +116,14 @@ def test_the_page_of_explain(chromium, bert_runs, tmp_path):
     from mtsa.inference.attention_page import write_page
 
     found = bert_runs["texts"].explain(TEXT)
-    write_page(found, tmp_path / "look.html")
+    write_page(found, tmp_path / "page.html")
     context = chromium.new_context(offline=True)
     opened, told = context.new_page(), []
     opened.on("console", lambda message: told.append(message.text))
     opened.on("pageerror", lambda error: told.append(str(error)))
-    opened.goto((tmp_path / "look.html").as_uri())
-    assert opened.locator(".gains small").all_inner_texts() == [shown(value) for value in found[0].contributions.tolist()]
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert opened.locator(".contributions small").all_inner_texts() == [
+        shown(value) for value in found[0].contributions.tolist()
+    ]
     context.close()
     assert told == []

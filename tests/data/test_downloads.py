@@ -70,7 +70,7 @@ def download(server, name="file.bin", members=()):
 
 
 def fetch_from(server, folder, **options):
-    return fetch(download(server, **options), folder, pause=0.01)
+    return fetch(download(server, **options), folder, backoff_seconds=0.01)
 
 
 def test_the_first_download_is_locked_and_the_second_does_nothing(server, tmp_path):
@@ -137,7 +137,7 @@ def test_errors_of_the_server(server, tmp_path):
     server.errors = [503, 503]
     assert fetch_from(server, tmp_path).read_bytes() == BODY
     with pytest.raises(InputError, match=r"http://127.0.0.1:1/x"):
-        fetch(Download("http://127.0.0.1:1/x", "x"), tmp_path, pause=0.01)
+        fetch(Download("http://127.0.0.1:1/x", "x"), tmp_path, backoff_seconds=0.01)
 
 
 def test_named_members_are_taken_out_and_nothing_else(server, tmp_path):

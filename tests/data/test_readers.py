@@ -101,7 +101,12 @@ WRONG = {
     "json list": ("a.jsonl", "[1]\n", {}, "line 1: expected a JSON object.* got list"),
     "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: not valid JSON"),
     "json text": ("a.jsonl", '{"text": 3, "label": 1}\n', {}, 'line 1: column "text" contains 3'),
-    "half a character": ("a.jsonl", '{"text": "a \\ud800", "label": 1}\n', {}, r"line 1: '\\ud800' is half of a character"),
+    "half a character": (
+        "a.jsonl",
+        '{"text": "a \\ud800", "label": 1}\n',
+        {},
+        r"line 1: the text contains a lone surrogate \('\\ud800'\)",
+    ),
     "carriage returns": ("a.csv", "text,label\ra,x\rb,y\r", {}, "line 1: the line contains a carriage return"),
     "json label": ("a.jsonl", '{"text": "a", "label": [1]}\n', {}, r"line 1: the label is \[1\]"),
     "ending": ("a.data", "x", {}, "cannot infer the format"),

@@ -91,7 +91,7 @@ def test_check_of_tagged_sentences(tmp_path):
     lines = "\n".join(check_tagged(path, Layout()).lines())
     assert "3 sentences" in lines
     assert "4 spans, 2 labels: X 2, Y 2" in lines
-    assert "warning: 2 x I- tag without a preceding B- or I- tag" in lines
+    assert "warning: 2 I- tags without a preceding B- or I- tag" in lines
     assert "1 duplicate sentences: line 4" in lines
     wrong = check_tagged(file(tmp_path, "a X\nb X\n"), Layout())
     (told,) = wrong.errors
@@ -105,7 +105,7 @@ def test_check_finds_stray_tags_and_columns(tmp_path):
     rows = [f"w{n} {'B-X' if n % 3 else 'O'}" for n in range(200)]
     path = file(tmp_path, "\n".join([*rows, "w o", "x y B-X"]) + "\n")
     lines = "\n".join(check_tagged(path, Layout()).lines())
-    assert "warning: tags mark spans except o, so all are read as plain tags" in lines
+    assert "warning: all tags except o are BIO or IOBES tags" in lines
     assert "warning: 1 lines do not have 2 columns like the others: line 202" in lines
     marks = check_tagged(file(tmp_path, "a S-X\nb O\nc B-X\nd E-X\n"), Layout())
     assert "2 spans, 1 labels: X 2" in "\n".join(marks.lines())

@@ -7,7 +7,9 @@ from transformers.models.openai.modeling_openai import Block
 
 from mtsa.encoders import build_encoder
 from mtsa.encoders.multihead import sinusoid
+from mtsa.encoders.renamed_options import rename_options
 from mtsa.encoders.stacked import SelfAttention
+from mtsa.training.recipe_files import load_recipe
 from tests.encoders.small_encoders import SMALL, batch, made
 
 
@@ -78,3 +80,27 @@ def test_transformer_block_equals_that_of_gpt():
 
 def _thirds(layer):
     return list(zip(layer.weight.chunk(3, 1), layer.bias.chunk(3), strict=True))
+
+
+def test_options_of_version_0_2_are_renamed():
+    old = {"scales": ["identity", "logsigmoid"], "heads": 2, "source": "key", "start": "glorot"}
+    new = {
+        "score_activation": "identity",
+        "source_activation": "logsigmoid",
+        "heads": 2,
+        "source_input": "key",
+        "init": "glorot",
+    }
+    renamed, messages = rename_options(old)
+    assert renamed == new
+    assert len(messages) == 3
+    assert rename_options(new) == (new, [])
+    layer = build_encoder("mtsa", 6, heads=2, head_dim=3, scales=["identity", "logsigmoid"]).attention
+    assert (layer.score_activation, layer.source_activation) == ("identity", "logsigmoid")
+    with pytest.warns(DeprecationWarning, match="encoder.scales is now score_activation and source_activation"):
+        recipe = load_recipe("sst5.paper", ["encoder.scales=['identity', 'identity']"])
+    assert recipe.encoder["score_activation"] == recipe.encoder["source_activation"] == "identity"
+    with pytest.raises(ValueError, match="deprecated name of score_activation"):
+        rename_options({"pairwise": "identity", "score_activation": "identity"})
+    with pytest.raises(ValueError, match="scales is 'identity'"):
+        rename_options({"scales": "identity"})

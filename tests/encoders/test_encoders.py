@@ -279,7 +279,8 @@ def test_options_reach_the_attention_layer():
     options = {
         "masks": "window(2), noself",
         "activation": "tanh",
-        "scales": ("identity", "logsigmoid"),
+        "score_activation": "identity",
+        "source_activation": "logsigmoid",
         "attention_dropout": 0.3,
     }
     layer = build_encoder("mtsa", WIDTH, head_dim=5, dropout=0.2, **options).attention
@@ -307,7 +308,12 @@ def test_the_multihead_stack_reads_scaled_vectors_with_a_timing_signal():
 
 
 def test_options_reach_the_attention_of_a_stack():
-    options = {"scales": ("identity", "logsigmoid"), "attention_dropout": 0.3, "masks": "window(2), noself"}
+    options = {
+        "score_activation": "identity",
+        "source_activation": "logsigmoid",
+        "attention_dropout": 0.3,
+        "masks": "window(2), noself",
+    }
     stack = build_encoder("stacked_mtsa", WIDTH, **SMALL["stacked_mtsa"], **options)
     for layer in stack.layers:
         assert layer.attention.masks == (Window(2), NoSelf())

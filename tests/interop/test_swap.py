@@ -73,7 +73,7 @@ def test_neutral_scores_change_nothing(kind, source):
     model = made(kind)
     before = model(**inputs(kind)).logits
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    swapped = replace_self_attention(model, source=source)
+    swapped = replace_self_attention(model, source_input=source)
     assert swapped is model
     assert isinstance(model, getattr(transformers, MODELS[kind][0]))
     torch.testing.assert_close(model(**inputs(kind)).logits, before, rtol=1e-5, atol=1e-6)
@@ -82,7 +82,9 @@ def test_neutral_scores_change_nothing(kind, source):
     layers = 2 * (2 if source == "value" else 4)
     assert len(after.keys() - weights.keys()) == layers
     torch.testing.assert_close(
-        replace_self_attention(made(kind), source=source, source_scale="logsigmoid", source_bias=5.0)(**inputs(kind)).logits,
+        replace_self_attention(made(kind), source_input=source, source_activation="logsigmoid", source_bias=5.0)(
+            **inputs(kind)
+        ).logits,
         before,
         rtol=1e-5,
         atol=1e-6,
@@ -103,7 +105,7 @@ def test_source_scores_and_masks_change_the_output(kind):
 def test_values_at_padded_positions_do_not_affect_the_output(kind, implementation):
     model = made(kind)
     model.set_attn_implementation(implementation)
-    model = stir(replace_self_attention(model, masks="halves", pairwise="logsigmoid"))
+    model = stir(replace_self_attention(model, masks="halves", score_activation="logsigmoid"))
     given = inputs(kind)
     real = given["attention_mask"].bool()
     other = dict(given, input_ids=torch.where(real, given["input_ids"], 4 + (given["input_ids"] + 11) % 46))
@@ -128,12 +130,12 @@ def test_only_the_encoder_is_swapped(kind):
 def test_a_swapped_model_is_saved_and_loaded_whole(kind, tmp_path):
     import mtsa.hub  # noqa: F401
 
-    model = stir(replace_self_attention(made(kind), masks="halves", source="key", source_scale="logsigmoid"))
+    model = stir(replace_self_attention(made(kind), masks="halves", source_input="key", source_activation="logsigmoid"))
     wanted = model(**inputs(kind)).logits
     model.save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     assert config.model_type == f"mtsa_{kind}"
-    assert config.mtsa == PatchOptions(masks="halves", source="key", source_scale="logsigmoid").as_json()
+    assert config.mtsa == PatchOptions(masks="halves", source_input="key", source_activation="logsigmoid").as_json()
     loaded = patched_model_class(getattr(transformers, MODELS[kind][0])).from_pretrained(tmp_path).eval()
     assert torch.equal(loaded(**inputs(kind)).logits, wanted)
     assert type(loaded) is type(model)
@@ -162,7 +164,7 @@ def test_scores_that_no_file_brings_begin_as_the_swap_says(kind, start, tmp_path
     """A plain folder read by the swapped class: never whatever stood in memory."""
     plain = made(kind)
     plain.save_pretrained(tmp_path)
-    wanted = replace_self_attention(made(kind), start=start, source="key", source_bias=3.0)
+    wanted = replace_self_attention(made(kind), init=start, source_input="key", source_bias=3.0)
     config = copy.deepcopy(wanted.config)
     loaded = type(wanted).from_pretrained(tmp_path, config=config)
     for name, value in loaded.state_dict().items():
@@ -191,7 +193,7 @@ def test_other_models_with_the_same_configuration_stay_as_they_are(tmp_path):
 
 @pytest.mark.parametrize("start", ["neutral", "glorot"])
 def test_the_scores_start_as_asked(start):
-    source = replace_self_attention(made("bert"), start=start, source_bias=5.0).bert.encoder.layer[0].attention.self.source
+    source = replace_self_attention(made("bert"), init=start, source_bias=5.0).bert.encoder.layer[0].attention.self.source
     assert (source.score.bias == 5.0).all()
     assert (source.score.weight == 0).all() == (start == "neutral")
 
@@ -263,7 +265,7 @@ def test_attention_maps_come_out(kind):
 
 @pytest.mark.parametrize("source", ["value", "key"])
 def test_the_numbers_are_those_of_the_definition(source):
-    options = {"masks": "halves", "pairwise": "logsigmoid", "source_scale": "logsigmoid", "source": source}
+    options = {"masks": "halves", "score_activation": "logsigmoid", "source_activation": "logsigmoid", "source_input": source}
     model = stir(replace_self_attention(made("bert"), **options))
     module = model.bert.encoder.layer[0].attention.self
     x = torch.randn(2, 7, 32)
@@ -317,10 +319,10 @@ SLIPS = {
     "no model": (lambda: torch.nn.Linear(2, 2), {}, '"Linear" cannot be replaced; supported: bert'),
     "twice": (lambda: replace_self_attention(made("bert")), {}, "already replaced"),
     "masks": (lambda: made("bert"), {"masks": "forward*3"}, "3 heads, but there are 4"),
-    "source": (lambda: made("bert"), {"source": "query"}, 'unknown source "query"; it must be value or key'),
-    "start": (lambda: made("bert"), {"start": "random"}, 'unknown start "random"'),
-    "pairwise": (lambda: made("bert"), {"pairwise": "sigmoid"}, "pairwise"),
-    "a function": (lambda: made("bert"), {"pairwise": torch.tanh}, "to be stored in a configuration"),
+    "source": (lambda: made("bert"), {"source_input": "query"}, 'unknown source_input "query"; it must be value or key'),
+    "init": (lambda: made("bert"), {"init": "random"}, 'unknown init "random"'),
+    "score_activation": (lambda: made("bert"), {"score_activation": "sigmoid"}, "score_activation"),
+    "a function": (lambda: made("bert"), {"score_activation": torch.tanh}, "to be stored in a configuration"),
     "bias": (lambda: made("bert"), {"source_bias": float("nan")}, "source_bias is nan; it must be a number"),
     "many masks": (lambda: made("bert"), {"masks": "forward*3000000000"}, "too many"),
     "encoder alone": (lambda: made("bart").get_encoder(), {}, "pass the whole model"),
@@ -349,7 +351,7 @@ def test_masks_of_more_than_padding_are_refused():
         padding_mask(mask)
     assert padding_mask(None) is None
     assert padding_mask(torch.tensor([[1, 0]])).tolist() == [[True, False]]
-    with pytest.raises(ValueError, match="set_attn_implementation with eager or sdpa"):
+    with pytest.raises(ValueError, match="set_attn_implementation"):
         padding_mask("a mask of flex attention")
     assert padding_mask(torch.tensor([[True, False]])).tolist() == [[True, False]]
 
@@ -361,3 +363,9 @@ def test_classification_heads_come_back_by_their_auto_class(tmp_path):
     model.save_pretrained(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     assert torch.equal(loaded(**inputs("roberta")).logits, model(**inputs("roberta")).logits)
+
+
+def test_options_of_version_0_2_are_accepted():
+    with pytest.warns(DeprecationWarning, match="pairwise is now score_activation"):
+        model = replace_self_attention(made("bert"), pairwise="logsigmoid")
+    assert model.config.mtsa["score_activation"] == "logsigmoid"

@@ -55,9 +55,9 @@ WRONG = {
     "column too many": ("give (V*)\n- * *\n", "line 2: 3 columns, but the first line of the sentence has 2"),
     "no column": ("give\n-\n", "line 1: 1 predicates in the first column, but 0 columns of roles"),
     "no predicate": ("- (V*)\n- *\n", "0 predicates in the first column, but 1 columns"),
-    "never closed": ("give (V*)\n- (A1*\n\n", r"line 2: \(A1 is never closed"),
-    "never opened": ("give (V*)\n- *)\n", 'line 2: "\\)" closes a role that was never opened'),
-    "nested": ("- (A0*\n- (A1*)\ngive (V*)\n", r"line 2: \(A1 opens inside \(A0 of line 1"),
+    "never closed": ("give (V*)\n- (A1*\n\n", r'line 2: "\(A1" is not closed'),
+    "never opened": ("give (V*)\n- *)\n", 'line 2: "\\)" without an open role'),
+    "nested": ("- (A0*\n- (A1*)\ngive (V*)\n", r'line 2: "\(A1" opens before "\(A0" of line 1 is closed'),
     "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is not a role'),
     "another verb": ("give *\n- (V*)\n", "line 1: column 1 marks .* at another word than the predicate"),
     "inside a role": ("give (A0*)\n", "line 1: the predicate is inside a role of its column"),
@@ -112,16 +112,16 @@ RULES = {  # gold, answer, right, answered, there, perfect of gold frames
 def test_each_rule(case):
     gold, answer, right, answered, there, perfect = RULES[case]
     score = score_roles([sentence(*gold)], [sentence(*answer)])
-    assert (score.total.right, score.total.answered, score.total.there) == (right, answered, there)
-    assert (score.perfect, score.frames) == (perfect, len(gold))
+    assert (score.total.correct, score.total.predicted, score.total.support) == (right, answered, there)
+    assert (score.complete_frames, score.frames) == (perfect, len(gold))
 
 
 def test_a_frame_of_another_lemma_is_missed_and_its_answers_do_not_count():
     gold = sentence((2, [("A0", 0, 1)]), (5, []))
     frames = tuple(dataclasses.replace(frame, lemma="other") for frame in gold.frames)
     score = score_roles([gold], [dataclasses.replace(gold, frames=frames)])
-    assert (score.total.right, score.total.answered, score.total.there) == (0, 0, 1)
-    assert (score.perfect, score.frames) == (1, 2)
+    assert (score.total.correct, score.total.predicted, score.total.support) == (0, 0, 1)
+    assert (score.complete_frames, score.frames) == (1, 2)
 
 
 def test_damage_costs_what_it_should():
@@ -133,8 +133,8 @@ def test_damage_costs_what_it_should():
         moved = [(label, a, b) if rng.random() < 0.7 else ("AM-LOC", a, b) for label, a, b in kept]
         score = score_roles([sentence((4, spans))], [sentence((4, moved))])
         right = sum(span in spans for span in moved)
-        assert (score.total.right, score.total.answered, score.total.there) == (right, len(kept), 4)
-        assert score.perfect == (moved == spans)
+        assert (score.total.correct, score.total.predicted, score.total.support) == (right, len(kept), 4)
+        assert score.complete_frames == (moved == spans)
         if moved:
             precision, recall = right / len(moved), right / 4
             assert score.total.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0.0)
@@ -152,7 +152,7 @@ def test_the_command(tmp_path):
     assert "F1 0.8000 (5 arguments)" in shown.output
     elsewhere = props(tmp_path / "elsewhere", GOLD.replace("fall  (V*)", "fall  (A1*)"))
     wrong = json.loads(CliRunner().invoke(app, ["score", "srl", str(gold), str(elsewhere), "--json"]).output)
-    assert (wrong["answered"], wrong["there"], wrong["perfect"]) == (6, 5, 2)
+    assert (wrong["predicted"], wrong["support"], wrong["complete_frames"]) == (6, 5, 2)
     short = props(tmp_path / "short", GOLD.split("\n\n")[0] + "\n")
     result = CliRunner().invoke(app, ["score", "srl", str(gold), str(short)])
     assert result.exit_code == 2
@@ -160,4 +160,4 @@ def test_the_command(tmp_path):
     longer = props(tmp_path / "longer", GOLD + "- *\n")
     result = CliRunner().invoke(app, ["score", "srl", str(gold), str(longer)])
     assert result.exit_code == 2
-    assert "sentence 2 has 3 words, but 2 in" in result.output
+    assert "sentence 2 has 3 words, but the gold sentence" in result.output

@@ -23,10 +23,10 @@ def other(name, mean, p, cost):
 @pytest.mark.parametrize(
     ("standings", "expected", "words"),
     [
-        ([best(), other("a", 70.0, 0.01, CHEAP)], "best", "every other model is significantly lower"),
-        ([best(), other("a", 79.0, 0.3, CHEAP)], "a", "not significantly lower than the highest, that of best (80.0)"),
+        ([best(), other("a", 70.0, 0.01, CHEAP)], "best", "all other models score significantly lower"),
+        ([best(), other("a", 79.0, 0.3, CHEAP)], "a", "not significantly lower than that of best (80.0)"),
         ([best(), other("a", 79.0, 0.049, CHEAP)], "best", "significantly lower"),
-        ([best(), other("a", 80 - MARGIN - 0.1, 0.3, CHEAP)], "best", "the difference to a is not significant"),
+        ([best(), other("a", 80 - MARGIN - 0.1, 0.3, CHEAP)], "best", "the difference from a is not significant"),
         ([best(cost=CHEAP), other("a", 79.5, 0.3, DEAR)], "best", "it is cheaper than a"),
         (
             [
@@ -41,7 +41,7 @@ def other(name, mean, p, cost):
         (
             [best(), other("a", 75.0, 0.2, CHEAP), other("b", 74.0, 0.2, CHEAP)],
             "best",
-            "but the differences to a and b are not significant",
+            "but the differences from a and b are not significant",
         ),
     ],
 )
@@ -51,7 +51,7 @@ def test_the_cheapest_of_those_that_are_not_worse_is_recommended(standings, expe
     assert words in found.sentence
     assert found.sentence.startswith(f"Use {expected}: ")
     assert found.sentence.endswith("(833 examples, 5 folds).")
-    assert ". " not in found.sentence  # one sentence
+    assert found.sentence.count(". ") <= 1  # at most two sentences
 
 
 @pytest.mark.parametrize("key", ["train_seconds", "texts_per_second", "bytes"])

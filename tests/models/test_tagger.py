@@ -33,7 +33,7 @@ def made(tags=TAGS, **options):
 
 
 def test_the_loss_is_that_of_smoothed_truth_over_the_tagged_words():
-    model = made(smoothing=0.1)
+    model = made(label_smoothing=0.1)
     ids = torch.tensor([[3, 4, 5], [6, 7, 0]])
     labels = torch.tensor([[0, 1, IGNORED], [3, 4, IGNORED]])
     out = model(ids, labels=labels)
@@ -48,22 +48,22 @@ def test_the_loss_is_that_of_smoothed_truth_over_the_tagged_words():
 
 
 def test_the_finder_learns_from_marked_rows_alone():
-    model = made(flag=4, finder=3)
+    model = made(predicate_dim=4, finder_channels=3)
     ids = torch.tensor([[3, 4, 5], [6, 7, 0]])
     labels = torch.zeros_like(ids).masked_fill(ids == 0, IGNORED)
     found = torch.tensor([[0, 1, 0], [IGNORED] * 3])
     alone = model(ids, labels=labels).loss
-    both = model(ids, labels=labels, found=found).loss
-    scores = model(ids).found[0]
+    both = model(ids, labels=labels, predicate_labels=found).loss
+    scores = model(ids).predicate_logits[0]
     wanted = torch.nn.functional.binary_cross_entropy_with_logits(scores, torch.tensor([0.0, 1.0, 0.0]))
     torch.testing.assert_close(both - alone, wanted, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(model.predicate_scores(ids, ids > 0), model(ids).found)
-    unmarked = model(ids, labels=labels, found=torch.full_like(ids, IGNORED)).loss
+    torch.testing.assert_close(model.predicate_scores(ids, ids > 0), model(ids).predicate_logits)
+    unmarked = model(ids, labels=labels, predicate_labels=torch.full_like(ids, IGNORED)).loss
     torch.testing.assert_close(unmarked, alone)
 
 
 def test_the_flag_tells_which_predicate_is_asked_about():
-    model = made(flag=4)
+    model = made(predicate_dim=4)
     ids = torch.tensor([[3, 4, 5]])
     first, second = (model(ids, predicates=torch.eye(3, dtype=torch.long)[[place]]).logits for place in (0, 1))
     assert (first - second).abs().max() > 1e-3
@@ -77,7 +77,7 @@ def rows(count, seed=0):
 
 
 def test_nothing_but_allowed_rows_comes_out_and_batches_change_nothing():
-    model = made(flag=4, finder=3)
+    model = made(predicate_dim=4, finder_channels=3)
     asked = rows(300)
     places = [len(row) // 2 if row else None for row in asked]
     found = predict_tags(model, asked, places)
@@ -103,13 +103,13 @@ def test_any_encoder_goes_below(name):
     options = {"head_dim": 6} if name == "mtsa" else {"layers": 1, "width": 12, "hidden": 10}
     options |= {"heads": 2} if name == "stacked_multihead" else {}
     config = MtsaTaggerConfig(
-        words=(20, 0), width=6, encoder=name, encoder_options=options, flag=4, id2label={0: "O", 1: "B-V"}
+        words=(20, 0), width=6, encoder=name, encoder_options=options, predicate_dim=4, id2label={0: "O", 1: "B-V"}
     )
     assert MtsaForTokenClassification(config)(torch.tensor([[2, 3]])).logits.shape == (1, 2, 2)
 
 
 def test_the_word_that_is_asked_about_is_the_verb():
-    model = made(flag=4)
+    model = made(predicate_dim=4)
     asked = [row for row in rows(200, 3) if row]
     places = [len(row) // 2 for row in asked]
     for row, place in zip(predict_tags(model, asked, places), places, strict=True):
@@ -117,7 +117,7 @@ def test_the_word_that_is_asked_about_is_the_verb():
 
 
 def test_the_finder_says_yes_above_one_half():
-    model = made(flag=4, finder=3)
+    model = made(predicate_dim=4, finder_channels=3)
     asked = [row for row in rows(80) if row]
     for row, found in zip(asked, find_predicates(model, asked), strict=True):
         ids = torch.tensor([row])

@@ -54,7 +54,10 @@ def test_partial_cells_are_not_judged(missing):
     records = [answered(name, f"seed-{n}", share) for name, share in (("one", 0.9), ("two", 0.5)) for n in range(2)]
     del records[missing]
     (found,) = findings(claim_of(), records)
-    assert (found.verdict, found.difference) == ("not run yet", None)
+    assert (found.verdict, found.difference) == ("incomplete", None)
+    assert finding_rows([found])[1][2:6] == ["", "", "", ""]
+    (found,) = findings(claim_of(), [one for one in records if one["model"] == "one"])
+    assert found.verdict == "not run yet"
     assert finding_rows([found])[1] == ["A", "all", "", "", "", "", "", "not run yet"]
 
 
@@ -98,10 +101,10 @@ def test_costs_are_judged_by_the_ratio_of_the_paper():
     seconds = [{"name": name, "epoch_seconds": 1.0, "dev_seconds": 2.0 if name == "mtsa" else 1.0} for name in names]
     memory = [{"name": name, "step_bytes": None if name == "multi_cnn" else 100} for name in names]
     rows = {(row[0], row[1]): row[2:] for row in cost_rows({"passes": seconds, "memory": memory})}
-    assert rows["time of an epoch", "`mtsa` / `multihead`"] == ["1.00", "1.01", "confirmed"]
-    assert rows["time of the dev pairs", "`mtsa` / `multihead`"] == ["2.00", "1.07", "contradicted"]
-    assert rows["memory of a training step", "`mtsa` / `multihead`"] == ["1.00", "1.20", "confirmed"]
-    assert ("memory of a training step", "`mtsa` / `multi_cnn`") not in rows
+    assert rows["time of an epoch", "MTSA / multi-head"] == ["1.00", "1.01", "similar or lower"]
+    assert rows["time of the dev pairs", "MTSA / multi-head"] == ["2.00", "1.07", "higher on this CPU"]
+    assert rows["memory of a training step", "MTSA / multi-head"] == ["1.00", "1.20", "similar or lower"]
+    assert ("memory of a training step", "MTSA / Multi-CNN") not in rows
     assert list(cost_rows(None)) == []
 
 
@@ -133,9 +136,11 @@ def test_pages_and_pictures_are_made_from_the_records(nli, tmp_path):
     done = CliRunner().invoke(app, ["results", "--records", str(tmp_path / "records"), "--out", str(out)])
     assert done.exit_code == 0, done.output
     first, page = out.read_text(), (tmp_path / "docs" / "results" / "nli.md").read_text()
-    assert re.search(r"\[Table 1\]\(results/nli.md\).*confirmed: 1, not run yet: 6", first)
-    assert re.search(r"`mtsa` > `bilstm` .* confirmed", first)
-    assert re.search(r"`mtsa` > `bigru` .* not run yet", first)
+    assert re.search(r"\[Table 1\]\(results/nli.md\).*confirmed: Bi-LSTM; incomplete: Bi-GRU; not run yet: Multi-CNN", first)
+    assert re.search(r"MTSA > Bi-LSTM .* confirmed", first)
+    assert re.search(r"MTSA > Bi-GRU .* incomplete", first)
+    assert "more accurate than 1 of 1 baselines" in first
+    assert "SNLI subset: Bi-GRU (2 of 3 runs), Multi-CNN" in page
     drawn = drawn_values(tmp_path / "docs" / "images" / "results" / "nli.svg")["SNLI subset: test"]
     for name, complete in (("mtsa", True), ("bilstm", True), ("bigru", False)):
         values = [100 * one["test"]["test"]["accuracy"] for one in nli if one["model"] == name]
@@ -144,8 +149,8 @@ def test_pages_and_pictures_are_made_from_the_records(nli, tmp_path):
         assert drawn[name]["interval"][0] < drawn[name]["mean"] < drawn[name]["interval"][1]
         assert drawn[name]["complete"] == complete
     assert "[2 of 3]" in page
-    for name in ("classification", "roles", "translation", "pretrained", "fine-tuning", "repairs", "speed", "checks"):
-        assert "There are no records yet" in (tmp_path / "docs" / "results" / f"{name}.md").read_text()
+    for name in ("classification", "roles", "translation", "pretrained", "fine-tuning", "changes", "speed", "checks"):
+        assert "Not run yet" in (tmp_path / "docs" / "results" / f"{name}.md").read_text()
 
 
 def test_a_picture_without_records_is_deleted(nli, tmp_path):
@@ -173,17 +178,17 @@ def screening(table, model, score, *, rate=0.002, candidates=(), **encoder):
     return made | {"dev_curve": [{"score": score}]}
 
 
-def test_a_repair_has_the_row_before_the_row_after_and_the_change():
+def test_a_change_has_the_scores_before_and_after_and_their_difference():
     before, after = screening("repairs", "bilstm", 0.6), screening("repairs", "bilstm-fusion", 0.65)
     header, *rows = changes_page.change_rows(REPAIRS, changes_page.changes(REPAIRS, [before, after]))
     shown = [dict(zip(header, row, strict=True)) for row in rows]
-    assert [(row[""], row["model"], row["best on dev"], row["change"]) for row in shown[:2]] == [
-        ("before", "`bilstm`", "60.0", ""),
-        ("after", "`bilstm-fusion`", "65.0", "+5.0"),
-    ]
+    (row,) = shown
+    assert (row["model"], row["best dev score before"], row["difference"]) == ("Bi-LSTM", "60.0", "+5.0")
+    assert rows[0][-2] == "65.0"
     (one,) = changes_page.changes(REPAIRS, [after])
     assert (one.before, one.points) == (None, None)
-    assert changes_page.change_rows(REPAIRS, [one])[1][5] == "not run yet"
+    assert len(changes_page.change_rows(REPAIRS, [one])) == 1
+    assert changes_page.single_rows(REPAIRS, [after], [one])[1][-1] == "65.0"
 
 
 def test_folds_are_compared_each_by_itself():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from reproduce.__main__ import app
 from reproduce.paths import Paths
-from reproduce.records import complete, read_records
+from reproduce.records import fill_defaults, read_records
 from reproduce.runner import execute_all
 from reproduce.runs import TrainedRun
 from reproduce.tables import CLASSIFICATION, TABLES
@@ -122,9 +122,9 @@ def test_a_record_from_before_a_setting_existed_still_counts(paths):
     run = runs(paths, ["trec"], ["mtsa"], 1)[0]
     old = json.loads(json.dumps(run.settings))
     old["training"].pop("max_grad_norm")
-    assert complete(old) == run.settings
+    assert fill_defaults(old) == run.settings
     old["training"]["batch_size"] += 1
-    assert complete(old) != run.settings
+    assert fill_defaults(old) != run.settings
 
 
 @pytest.fixture(scope="module")
@@ -143,11 +143,11 @@ def table(paths, tmp_path_factory):
 @pytest.mark.slow
 def test_the_command_reports_the_cost_and_prints_the_table(table):
     _, (first, second) = table
-    assert first.startswith("4 runs, 0 recorded; 4 to run, about ")
+    assert first.startswith("4 runs: 0 finished, 4 remaining, about ")
     assert "cr/mtsa/fold-01: test accuracy " in first
-    assert second.startswith("4 runs, 4 recorded; 0 to run")
+    assert second.startswith("4 runs: 4 finished, 0 remaining")
     assert "[1 of 10]" in second
-    assert "| *paper: MTSA*" in second
+    assert "(paper)" in second
 
 
 def test_records_have_the_answer_to_every_test_example(table):
@@ -180,10 +180,11 @@ def test_the_table_is_made_from_the_records(table):
     lines = CLASSIFICATION.rows(CLASSIFICATION.views[0], records)
     rows = {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines}
     value = next(r for r in records if r["model"] == "tfidf" and r["dataset"] == "trec")["test"]["test"]["accuracy"]
-    assert rows["`tfidf`"]["TREC"] == f"{100 * value:.1f}"  # one run is planned
-    assert rows["`bilstm`"]["TREC"] == "not run"
-    assert rows["*paper: MTSA*"]["TREC"] == "95.3 (0.3)"
-    assert rows["*paper: MTSA*"]["SST-5"] == "51.3 (0.7)"
+    assert rows["TF-IDF + LR (`tfidf`)"]["TREC"] == f"{100 * value:.1f}"  # one run is planned
+    assert "Bi-LSTM (`bilstm`)" not in rows  # not run
+    assert any(line.startswith("TREC: ") and "Bi-LSTM" in line for line in CLASSIFICATION.missing(records, ["trec"]))
+    assert rows["MTSA (`mtsa`)"]["TREC (paper)"] == "95.3 (0.3)"
+    assert rows["MTSA (`mtsa`)"]["SST-5 (paper)"] == "51.3 (0.7)"
     assert "100 dimensions instead of 300" in " ".join(table_page.page(CLASSIFICATION, records, [], "").split())
 
 

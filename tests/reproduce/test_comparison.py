@@ -26,12 +26,12 @@ def answers(share, size=400, seed=0):
     "scores",
     [
         [{"accuracy": 1.0}, {"accuracy": 0.0}, {"accuracy": 1.0}],
-        [{"right": 2, "answered": 3, "there": 4, "f1": 0.5}, {"right": 0, "answered": 0, "there": 1, "f1": 0.0}],
+        [{"correct": 2, "predicted": 3, "support": 4, "f1": 0.5}, {"correct": 0, "predicted": 0, "support": 1, "f1": 0.0}],
     ],
 )
 def test_items_are_unpacked_as_they_were_packed(scores):
     items = unpack_items(pack_items(scores))
-    keys = ("right", "answered", "there") if "right" in scores[0] else ("accuracy",)
+    keys = ("correct", "predicted", "support") if "correct" in scores[0] else ("accuracy",)
     assert items.tolist() == [[int(one[key]) for key in keys] for one in scores]
 
 

@@ -41,13 +41,13 @@ def test_what_is_counted(name, dense, pair):
     assert cost.features(name, 3, 10, 64, 8) == pytest.approx([1.0, 30 * 64, 3 * 30 * dense, 3 * 30 * pair])
 
 
-def test_on_paper():
-    rows = {(row["training"], row["gpu"]): row for row in cost.on_paper()}
-    snli = rows["SNLI in full, one pass", "GTX 1080 Ti"]
+def test_estimates_for_gpus():
+    rows = {(row["training"], row["gpu"]): row for row in cost.estimates()}
+    snli = rows["SNLI, one epoch", "GTX 1080 Ti"]
     busy, busier = snli["hours"]
     assert snli["hours"][busy] == pytest.approx(180 / 3600)  # the paper's own epoch, by which it is set
     assert 0.01 < busy < busier == 0.4
-    assert rows["SNLI in full, one pass", "A100"]["hours"][busy] == pytest.approx(180 / 3600 * 11.3 / 19.5)
+    assert rows["SNLI, one epoch", "A100"]["hours"][busy] == pytest.approx(180 / 3600 * 11.3 / 19.5)
     wmt = rows["WMT14, setup1", "V100"]
     each = 6 * (12 * 512**2 + 512**2 / 8 + 4 * 512 * 2048) + 512 * 33_708
     assert wmt["operations"] == pytest.approx(6 * 250_000 * 2048 * each)
@@ -71,6 +71,6 @@ def test_the_command_measures_and_the_page_tells(tmp_path):
     assert [row["weights"] for row in record["processes"]] == [1000, 100_000]
     (section,) = sections(tmp_path)
     assert section.startswith("## Cost model")
-    assert "released: " in section
-    assert "two processes add up" in section
-    assert "measured nowhere" in section
+    assert "| released" in section
+    assert "All-reduce of gradients" in section
+    assert "not measured" in section

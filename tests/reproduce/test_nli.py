@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 from reproduce.__main__ import app
@@ -86,7 +87,7 @@ def test_the_plan_has_every_row_of_the_paper(paths):
     assert {found.count((model, "snli-subset")) for model in ("mtsa", "multihead", "bilstm")} == {3}
     assert ("gpt-mtsa", "protocols") in found
     assert not any(model.startswith("minilm") for model, _ in found)  # its folder was not given
-    with pytest.raises(InputError, match='model "minilm-mtsa" needs a pretrained model'):
+    with pytest.raises(InputError, match='model "minilm-mtsa" requires a pretrained model'):
         UNSEARCHED.runs(paths, [], ["minilm-mtsa"])
 
 
@@ -103,26 +104,34 @@ def test_records_have_one_evaluation_of_each_test_part(records, paths):
     said = []
     again = UNSEARCHED.runs(paths, ["snli-subset"], ["mtsa"], 1)
     assert execute_all(again, records, minutes=None, say=said.append).runs == []
-    assert said == ["1 runs, 1 recorded; 0 to run, about 0 minutes"]
+    assert said == ["1 runs: 1 finished, 0 remaining, about 0 minutes"]
 
 
 def test_the_views(records):
     found = NLI.check(read_records(records))
-    contexts, ablations, transfer = ({line[0]: line[1:-1] for line in NLI.rows(view, found)} for view in NLI.shown(found))
-    assert contexts["*paper: MTSA*"] == ["91.8", "", "86.3"]
-    assert contexts["`disa`"] == ["not run"] * 3
+    views = [
+        [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+        for lines in map(NLI.rows, NLI.shown(found), [found] * 3)
+    ]
+    contexts, ablations, transfer = ({line["model"]: line for line in view} for view in views)
+    assert "DiSA (`disa`)" not in contexts
     mine = next(record for record in found if (record["dataset"], record["model"]) == ("snli-subset", "mtsa"))
     values = [100 * mine[part]["accuracy"] for part in ("train", "dev")] + [100 * mine["test"]["test"]["accuracy"]]
-    assert contexts["`mtsa`"] == [f"{value:.1f} [1 of 3]" for value in values]
-    assert ablations["*paper: MTSA w/o proposed modules*"] == ["84.3"]
-    assert transfer["*paper: Transfer + MTSA*"] == ["87.2", "86.9", "76.7", "76.4"]
-    assert "7 records" in table_page.page(NLI, found, [], "")
+    line = contexts["MTSA (`mtsa`)"]
+    assert [line[f"SNLI subset: {part}"] for part in ("train", "dev", "test")] == [f"{value:.1f} [1 of 3]" for value in values]
+    assert (line["SNLI subset: train (paper)"], line["SNLI subset: test (paper)"]) == ("91.8", "86.3")
+    assert ablations["no context (`mtsa_none`)"]["SNLI subset: test (paper)"] == "84.3"
+    paper = [value for title, value in transfer["GPT + MTSA (`gpt-mtsa`)"].items() if title.endswith("(paper)")]
+    assert paper == ["87.2", "86.9", "76.7", "76.4"]
+    page = table_page.page(NLI, found, [], "")
+    assert "7 runs" in page
+    assert re.search("SNLI subset: .*DiSA", page)
 
 
 def test_the_command_prints_existing_records(records):
     shown = CliRunner().invoke(app, ["table", "nli", "--show", "--records", str(records)])
     assert shown.exit_code == 0
-    assert "mtsa_no_token2token" in shown.output
+    assert "mtsa_none" in shown.output
 
 
 @pytest.mark.slow

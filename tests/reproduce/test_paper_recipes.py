@@ -63,7 +63,7 @@ def test_a_few_steps_are_measured_and_extrapolated(source, tmp_path):
     header, first, _ = paper_recipes.table(record)
     line = dict(zip(header, first, strict=True))
     row = by_name[line["recipe"]]
-    assert line["days here"] == f"{row['seconds_per_step'] * row['steps'] / 86400:.1f}"
+    assert line["days (this machine)"] == f"{row['seconds_per_step'] * row['steps'] / 86400:.1f}"
     (page,) = sections(tmp_path)
     assert "trained for 4 steps" in page
     again = CliRunner().invoke(app, ["bench", "paper", "--data", str(tmp_path), "--recipes", "trec.paper", "--steps", "4",

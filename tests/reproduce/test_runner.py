@@ -31,7 +31,7 @@ class Counted(Run):
     def settings(self):
         return {"strength": self.strength}
 
-    def complete(self, settings):
+    def fill_defaults(self, settings):
         return settings
 
     @property
@@ -75,9 +75,9 @@ def test_each_run_is_recorded_once_and_never_run_again(runs, tmp_path):
     folder = tmp_path / "records"
     left, said = execute(runs, folder)
     assert not left.runs
-    assert said[0] == "3 runs, 0 recorded; 3 to run, about 6 minutes (3 of them on data sets without a record: 120 s assumed)"
+    assert said[0] == "3 runs: 0 finished, 3 remaining, about 6 minutes (120 s assumed for 3 runs without records)"
     _, said = execute(runs, folder)
-    assert said == ["3 runs, 3 recorded; 0 to run, about 0 minutes"]
+    assert said == ["3 runs: 3 finished, 0 remaining, about 0 minutes"]
     assert begun(runs) == [str(run.path) for run in runs]
     records = read_records(folder)
     assert [record["run"] for record in records] == ["seed-0", "seed-1", "seed-2"]
@@ -112,7 +112,7 @@ def test_a_record_of_other_settings_or_other_data_is_refused(runs, tmp_path):
     with pytest.raises(InputError, match=r"seed-1.json was made with other settings \(strength: 1.0, now 2.0\)"):
         execute([stronger], folder)
     runs[0].source.write_text("other")
-    with pytest.raises(InputError, match=r"seed-0.json was made with another data.txt"):
+    with pytest.raises(InputError, match=r"checksum of data.txt differs from that in .*seed-0.json"):
         execute(runs, folder)
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_fails_leaves_no_record(runs, tmp_path, monkeypatch):
         raise InputError("bad data")
 
     monkeypatch.setattr(Counted, "execute", broken)
-    with pytest.raises(InputError, match="3 of the runs failed; the first, set/row/seed-0: bad data"):
+    with pytest.raises(InputError, match=r"3 runs failed; first error \(set/row/seed-0\): bad data"):
         execute(runs, tmp_path / "records")
     assert read_records(tmp_path / "records") == []
 
@@ -152,7 +152,7 @@ def test_a_run_that_fails_does_not_keep_the_others_waiting(runs, tmp_path, monke
 
     whole = Counted.execute
     monkeypatch.setattr(Counted, "execute", broken)
-    with pytest.raises(InputError, match="1 of the runs failed; the first, set/row/seed-1: it diverged"):
+    with pytest.raises(InputError, match=r"1 run failed; first error \(set/row/seed-1\): it diverged"):
         execute(runs, tmp_path / "records")
     assert [record["run"] for record in read_records(tmp_path / "records")] == ["seed-0", "seed-2"]
 
@@ -255,14 +255,14 @@ def test_impossible_seconds_are_refused(record, seconds):
 def test_impossible_figures_without_repeated_texts_are_refused(record, unseen):
     value, path = record
     test = value["test"]["test"] | {"unseen": unseen}
-    with pytest.raises(InputError, match="delete it, and the run is repeated"):
+    with pytest.raises(InputError, match="delete it to repeat the run"):
         check_record(value | {"test": {"test": test}}, path)
 
 
 @pytest.mark.parametrize("key", ["settings", "seed", "versions", "machine", "time", "seconds", "dev_curve", "test"])
 def test_a_record_without_what_it_must_hold_is_refused(record, key):
     value, path = record
-    with pytest.raises(InputError, match=f'the record has no "{key}"; delete it, and the run is repeated'):
+    with pytest.raises(InputError, match=f'the record has no "{key}"; delete it to repeat the run'):
         check_record({name: item for name, item in value.items() if name != key}, path)
 
 
@@ -276,7 +276,7 @@ def test_a_record_in_the_place_of_another_is_refused(record):
 def test_what_is_no_record_is_refused(record, text):
     _, path = record
     path.write_text(text)
-    with pytest.raises(InputError, match="delete it, and the run is repeated"):
+    with pytest.raises(InputError, match="delete it to repeat the run"):
         read_record(path)
 
 

@@ -54,8 +54,8 @@ def test_a_record_has_dev_and_test_metrics_with_counts_of_every_predicate(record
     (test,) = record["test"].values()
     assert {"precision", "recall", "f1", "complete", "predicates", "labels"} <= test.keys()
     counts = [[int(value) for value in row.split()] for row in test["items"]["rows"]]
-    assert [sum(column) for column in zip(*counts, strict=True)] == [test["right"], test["answered"], test["there"]]
-    assert record["dev"]["predicates"]["there"] > 0
+    assert [sum(column) for column in zip(*counts, strict=True)] == [test["correct"], test["predicted"], test["support"]]
+    assert record["dev"]["predicates"]["support"] > 0
     assert len(record["dev_curve"]) == 12
     assert "f1" in record["dev_curve"][0]
 
@@ -65,16 +65,16 @@ def test_the_view(records):
     (view,) = SRL.shown(found)
     header, *rows = SRL.rows(view, found)
     lines = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
-    assert {f"`{name}`" for name in SRL.models} <= set(lines)
-    assert lines["`bilstm`"]["test F1"] == "not run"
-    assert lines["*paper: MTSA*"]["test F1"] == "84.8"
-    assert lines["`mtsa`"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f} [1 of 2]"
+    assert list(lines) == ["MTSA (`mtsa`)"]
+    header, *rows = SRL.paper_rows(view)
+    assert dict(zip(header, next(row for row in rows if row[0] == "MTSA"), strict=True))["test F1"] == "84.8"
+    assert lines["MTSA (`mtsa`)"]["test F1"] == f"{100 * found[0]['test']['test']['f1']:.1f} [1 of 2]"
 
 
 def test_the_command(records, paths):
     done = CliRunner().invoke(app, ["table", "srl", "--records", str(records), "--show"])
     assert done.exit_code == 0, done.output
-    assert "Roles of EWT" in done.output
+    assert "Semantic roles on EWT" in done.output
     done = CliRunner().invoke(app, ["table", "srl", "--data", str(paths.data), "--models", "mtas"])
     assert done.exit_code == 2
 
@@ -95,8 +95,8 @@ def test_conll_2005_has_a_second_test_file(tmp_path):
     found = SRL.check(read_records(tmp_path / "records"))
     parts = found[0]["test"]
     assert list(parts) == ["test", "conll05.brown"]
-    assert parts["conll05.brown"]["there"] == found[0]["dev"]["there"]
+    assert parts["conll05.brown"]["support"] == found[0]["dev"]["support"]
     (view,) = SRL.shown(found)
     header, *rows = SRL.rows(view, found)
-    line = next(dict(zip(header, row, strict=True)) for row in rows if row[0] == "`multi_cnn`")
+    line = next(dict(zip(header, row, strict=True)) for row in rows if row[0] == "Multi-CNN (`multi_cnn`)")
     assert line["Brown F1"] == line["dev F1"] != line["test F1"]

@@ -71,8 +71,8 @@ def test_dropout_is_that_of_the_recipe(dropout):
     ("task", "words", "told"),
     [
         ("translation", ["--lengths", "abc"], "abc"),
-        ("translation", ["--recipes", "trec.cpu"], "name one of translation"),
-        ("srl", ["--recipes", "multi30k.cpu"], "name one of srl"),
+        ("translation", ["--recipes", "trec.cpu"], "choose a translation recipe"),
+        ("srl", ["--recipes", "multi30k.cpu"], "choose a srl recipe"),
         ("srl", ["--recipes", "x"], "x"),
     ],
 )

@@ -58,13 +58,13 @@ def test_cells_are_means_with_deviation_and_missing_runs():
     records += [record("one", "b", "fold-01", 0.7, unseen=0.6), record("two", "a", "seed-0", 0.5)]
     (view,) = table.shown(records)
     rows = table.rows(view, records)
-    assert rows[0] == ["", "A", "B", "settings and deviations"]
-    assert rows[1] == ["`one`", "85.0 (7.1)", "60.0 [1 of 3]", "one"]
-    assert rows[2] == ["*paper: ONE*", "90", "80", ""]
-    assert rows[3] == ["`two`", "50.0 [1 of 2]", "", "two"]  # not planned on b
-    assert "not run" in table.rows(view, records[:1])[3]
+    assert rows[0] == ["model", "A", "A (paper)", "B", "B (paper)", "settings and deviations"]
+    assert rows[1] == ["one (`one`)", "85.0 (7.1)", "90", "60.0 [1 of 3]", "80", "one"]
+    assert rows[2] == ["two (`two`)", "50.0 [1 of 2]", "", "", "", "two"]  # not planned on b
+    assert "not run" in table.rows(view, records[:1])[1]
+    assert table.missing(records, ["a", "b"]) == ["A: two (1 of 2 runs)", "B: one (1 of 3 runs)"]
     assert "Notes." in table_page.page(table, records, [], "")
-    assert "There are no records yet" in table_page.page(table, [], [], "")
+    assert "Not run yet" in table_page.page(table, [], [], "")
 
 
 def test_a_view_without_records_is_not_shown():
@@ -96,9 +96,9 @@ def test_records_of_one_cell_with_other_settings_are_refused():
 @pytest.mark.parametrize(
     ("datasets", "models", "message"),
     [
-        (["trek"], [], 'data set "trek" is unknown; did you mean "trec"?'),
-        ([], ["lstm"], 'model "lstm" is unknown'),
-        ([], [], "has no data set of table classification; download one with: mtsa data get cr"),
+        (["trek"], [], 'unknown data set "trek"; did you mean "trec"?'),
+        ([], ["lstm"], 'unknown model "lstm"'),
+        ([], [], "contains no data set of table classification; download one with: mtsa data get cr"),
     ],
 )
 def test_unknown_names_and_missing_data(tmp_path, datasets, models, message):
@@ -110,10 +110,10 @@ def test_unknown_names_and_missing_data(tmp_path, datasets, models, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["clasification", "--show"], 'table "clasification" is unknown; did you mean "classification"?'),
-        (["classification", "--show"], "has no records yet"),
-        (["classification", "--show", "--records", "FILE"], "is a file; name a folder"),
-        (["classification", "--data", "FOLDER"], "has no data set of table classification"),
+        (["clasification", "--show"], 'unknown table "clasification"; did you mean "classification"?'),
+        (["classification", "--show"], "contains no records"),
+        (["classification", "--show", "--records", "FILE"], "is a file; choose a folder"),
+        (["classification", "--data", "FOLDER"], "contains no data set of table classification"),
         (["nli", "--pretrained", "gpt"], "expected NAME=FOLDER"),
         (["nli", "--models", "minilm-mtsa", "--datasets", "snli"], "--pretrained minilm=FOLDER"),
     ],
@@ -139,7 +139,7 @@ def test_tables_do_not_run_under_torchrun(monkeypatch, tmp_path):
 def test_models_on_different_files_are_refused():
     one, other = record("one", "a", "seed-0", 0.9), record("two", "a", "seed-0", 0.8)
     one["sources"], other["sources"] = {"x.csv": {"sha256": "1"}}, {"x.csv": {"sha256": "2"}}
-    with pytest.raises(InputError, match=r"different files x\.csv"):
+    with pytest.raises(InputError, match=r"different checksums of x\.csv"):
         table_of().check([one, other])
 
 
@@ -157,4 +157,4 @@ def test_a_cell_without_planned_runs(tmp_path):
         app, ["table", "nli", "--datasets", "protocols", "--models", "mtsa_no_masks", "--records", str(tmp_path)]
     )
     assert done.exit_code == 2
-    assert "has no records yet" in done.stderr
+    assert "contains no records" in done.stderr

@@ -57,10 +57,10 @@ def test_the_view_and_the_command(records, paths):
     found = TRANSLATION.check(read_records(records))
     (view,) = TRANSLATION.shown(found)
     rows = {row[0]: row for row in TRANSLATION.rows(view, found)}
-    assert rows["`mtsa-halves`"][1] == "not run"
-    assert rows["`mtsa`"][1].endswith("[1 of 3]")
+    assert not any("mtsa-halves" in name for name in rows)  # not run
+    assert rows["MTSA (`mtsa`)"][1].endswith("[1 of 3]")
     done = CliRunner().invoke(app, ["table", "translation", "--records", str(records), "--show"])
     assert done.exit_code == 0, done.output
     assert "Multi30k" in done.output
     again = ["table", "translation", "--data", str(paths.data), "--models", "mtsa", "--runs", "1", "--records", str(records)]
-    assert "1 runs, 1 recorded; 0 to run" in CliRunner().invoke(app, again).output
+    assert "1 runs: 1 finished, 0 remaining" in CliRunner().invoke(app, again).output

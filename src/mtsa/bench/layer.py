@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 
 from .contenders import BASELINE, CONTENDERS, contender
 from .memory import peak_extra
@@ -73,7 +73,7 @@ def run(
         ValueError: unknown contender.
     """
     names = [contender(name).name for name in setting.names]
-    record = begun or {"setting": _plain(setting), **circumstances(), "rows": []}
+    record = begun or {"setting": _plain(setting), **environment_info(), "rows": []}
     stopped: dict[str, str] = {row["name"]: row["stopped"] for row in record["rows"] if "stopped" in row}
     for group in _groups(names):
         for length in setting.lengths:
@@ -94,7 +94,7 @@ def _groups(names: Sequence[str]) -> list[list[str]]:
 def same(record: dict[str, Any], setting: Setting) -> bool:
     """Return whether a record has these settings, this version and this machine."""
     return record.get("setting") == _plain(setting) and all(
-        record.get(key) == value for key, value in circumstances().items() if key != "time"
+        record.get(key) == value for key, value in environment_info().items() if key != "time"
     )
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.nn.attention import MultiMaskAttention
 
 PEER = "multihead"
@@ -93,7 +93,7 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
                 for mode in ("inference",) if batch == 1 else ("inference", "training"):
                     rows += _measure(setting, width, heads, batch, length, mode, compiled)
                     tick(f"{width}/{heads}, {batch} x {length}")
-    return {"kind": "sentences", "setting": asdict(setting), **circumstances(), "rows": rows}
+    return {"kind": "sentences", "setting": asdict(setting), **environment_info(), "rows": rows}
 
 
 def ticks(setting: Setting) -> int:

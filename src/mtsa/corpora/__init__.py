@@ -1,4 +1,4 @@
-"""Small embedded corpora, so that every command runs without a download. Use them as `corpus:questions`."""
+"""Small built-in corpora, so that every command runs without a download. Use them as `corpus:questions`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = tuple(_LAYOUTS)
 
 
 def is_corpus(name: str) -> bool:
-    """Return whether a recipe's file name means an embedded corpus."""
+    """Return whether a recipe's file name means an built-in corpus."""
     return name.startswith(_PREFIX)
 
 

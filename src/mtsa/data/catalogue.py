@@ -63,12 +63,12 @@ SOURCES: dict[str, Source] = {
         ),
         Source(
             "glove.6B",
-            "GloVe vectors, 50 to 300 wide, lower-case (use with --vectors and --set vectors.member=glove.6B.100d.txt)",
+            "GloVe vectors, 50 to 300 dimensions, lower-cased (use with --vectors and --set vectors.member=glove.6B.100d.txt)",
             (Download(f"{_STANFORD}/data/glove.6B.zip", "glove.6B.zip"),),
         ),
         Source(
             "glove.840B",
-            "GloVe vectors, 300 wide, cased (use with --vectors)",
+            "GloVe vectors, 300 dimensions, cased (use with --vectors)",
             (Download(f"{_STANFORD}/data/glove.840B.300d.zip", "glove.840B.300d.zip"),),
         ),
     )

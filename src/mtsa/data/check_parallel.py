@@ -7,9 +7,9 @@ from pathlib import Path
 from mtsa.errors import InputError
 
 from .parallel import read_parallel
-from .validation_report import SentenceReport, first_few, lengths_line
+from .validation_report import SentenceReport, lengths_line, line_list
 
-_MAX_RATIO, _MIN_WORDS = 3, 8  # pairs are suspicious if one side is so many times as long, and has at least so many words
+_MAX_RATIO, _MIN_WORDS = 3, 8  # pairs are suspicious if the ratio of their lengths, and the longer side, are at least this
 
 
 def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> SentenceReport:
@@ -27,16 +27,17 @@ def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Sente
     report.summary.append(lengths_line([other for _, other, _ in counts], f"line of {target.name}"))
     if pairs.empty:
         report.warnings.append(
-            f"{len(pairs.empty):,} lines with an empty side, which training skips: line {first_few(pairs.empty)}"
+            f"{len(pairs.empty):,} lines with an empty side, which training skips: {line_list(pairs.empty)}"
         )
     same = [line for text, translation, line in sides if text == translation]
     if same:
-        report.warnings.append(f"{len(same):,} lines that are identical in both files: line {first_few(same)}")
+        report.warnings.append(f"{len(same):,} lines that are identical in both files: {line_list(same)}")
     suspicious = [line for one, other, line in counts if max(one, other) >= max(_MIN_WORDS, _MAX_RATIO * min(one, other))]
     if suspicious:
         report.warnings.append(
-            f"{len(suspicious):,} lines with {_MAX_RATIO} times as many words as the other side; are these translations? "
-            f"line {first_few(suspicious)}"
+            f"{len(suspicious):,} lines where one side has at least {_MAX_RATIO} times as "
+            "many words as the other, possibly not "
+            f"translations: {line_list(suspicious)}"
         )
     report.warn_duplicates([(f"{text}\0{translation}", line) for text, translation, line in sides])
     return report

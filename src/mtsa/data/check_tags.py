@@ -14,8 +14,17 @@ from .examples import Layout
 from .frames import CONTINUED, REFERRING, VERB, RoleSentence
 from .props import blocks
 from .srl_formats import read_roles, role_format, words_path
-from .tagged import DOCSTART, TaggedSentence, inconsistent_tags, mark_spans, read_unconverted, tagged_format, to_bio
-from .validation_report import SentenceReport, first_few, lengths_line
+from .tagged import (
+    DOCSTART,
+    TaggedSentence,
+    inconsistent_tags,
+    mark_spans,
+    read_unconverted,
+    stray_tags_message,
+    tagged_format,
+    to_bio,
+)
+from .validation_report import SentenceReport, lengths_line, line_list
 
 S = TypeVar("S", TaggedSentence, RoleSentence)
 
@@ -37,12 +46,12 @@ def check_tagged(path: Path, layout: Layout) -> SentenceReport:
     report.summary.append(lengths_line([len(sentence.words) for sentence in sentences]))
     stray = inconsistent_tags(sentences)
     if stray:
-        report.warnings.append(f"tags mark spans except {', '.join(stray[:5])}, so all are read as plain tags; fix these")
+        report.warnings.append(stray_tags_message(stray))
     _warn_columns(report)
     if mark_spans(tags):
         spans = Counter(span.label for sentence in to_bio(sentences) for span in to_spans(sentence.tags))
         report.summary.append(f"{spans.total():,} spans, {len(spans)} labels: {_most(spans)}")
-        _warn(report, "I- tag without a preceding B- or I- tag; it is read as the start of a span", sentences, _orphan)
+        _warn(report, "I- tags without a preceding B- or I- tag, which are read as the start of a span", sentences, _orphan)
     else:
         report.summary.append(f"{len(tags)} tags: {_most(tags)}")
     if len(tags) < 2:
@@ -117,7 +126,7 @@ def _warn(report: SentenceReport, what: str, sentences: list[S], count: Callable
     counts = [(sentence.line, count(sentence)) for sentence in sentences]
     lines = [line for line, number in counts if number]
     if lines:
-        report.warnings.append(f"{sum(number for _, number in counts):,} x {what}: sentence at line {first_few(lines)}")
+        report.warnings.append(f"{sum(number for _, number in counts):,} {what} (in sentences at {line_list(lines)})")
 
 
 def _warn_columns(report: SentenceReport) -> None:
@@ -128,7 +137,7 @@ def _warn_columns(report: SentenceReport) -> None:
     usual = Counter(width for _, width in widths).most_common(1)[0][0]
     other = [number for number, width in widths if width != usual]
     if other:
-        report.warnings.append(f"{len(other):,} lines do not have {usual} columns like the others: line {first_few(other)}")
+        report.warnings.append(f"{len(other):,} lines do not have {usual} columns like the others: {line_list(other)}")
 
 
 def _most(counts: Counter[str]) -> str:

@@ -13,6 +13,7 @@ from mtsa.errors import InputError
 from . import readers, tables
 from .examples import Layout
 from .pair_formats import UNDECIDED
+from .validation_report import line_list
 
 
 @dataclass
@@ -106,29 +107,32 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
     if undecided:
         report.warnings.append(f"{undecided:,} rows without a consensus label (-), which training skips")
     if identical:
-        report.warnings.append(f"{_count(identical, 'pair')} of two identical texts: line {_some(identical)}")
+        report.warnings.append(f"{_count(identical, 'pair')} of two identical texts: {line_list(identical)}")
     if reversed_pairs:
-        report.warnings.append(f"{_count(reversed_pairs, 'pair')} also in reverse order: line {_some(reversed_pairs)}")
+        report.warnings.append(f"{_count(reversed_pairs, 'pair')} also in reverse order: {line_list(reversed_pairs)}")
     _add_warnings(report, empty, duplicates, contradictions)
     return report
 
 
 def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], contradictions: list[str]) -> None:
     if empty:
-        report.warnings.append(f"{_count(empty, 'row')} with an empty text, which training skips: line {_some(empty)}")
+        report.warnings.append(f"{_count(empty, 'row')} with an empty text, which training skips: {line_list(empty)}")
     if duplicates:
         report.warnings.append(f"{_count(duplicates, 'duplicate')} with the same label: lines {_some(duplicates)}")
     if contradictions:
         report.warnings.append(f"{_count(contradictions, 'duplicate')} with a different label: lines {_some(contradictions)}")
     missing = sorted(label for label in report.labels if label.lower() in ("nan", "null", "none", "n/a", "na"))
     if missing:
-        report.warnings.append(f"labels that look like missing values: {_some(missing)}; delete these rows if so")
+        report.warnings.append(
+            f"labels that look like missing values: {_some(missing)}; delete these rows if the label is missing"
+        )
     rare = sorted(label for label, count in report.labels.items() if count < 2)
     if rare and len(report.labels) > 1:
         report.warnings.append(f"classes with a single example: {_some(rare)}")
     if report.words and max(report.words) > 512:
         report.warnings.append(
-            f"{sum(count > 512 for count in report.words):,} texts have more than 512 words and are truncated in training"
+            f"{sum(count > 512 for count in report.words):,} texts have more than 512 words; texts longer than "
+            f"tokens.max_length are truncated"
         )
     if not report.errors:
         if not report.rows or not report.words:

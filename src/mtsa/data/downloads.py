@@ -35,8 +35,8 @@ def fetch(
     folder: Path,
     progress: ProgressCallback = lambda received, total: None,
     *,
-    tries: int = 3,
-    pause: float = 1.0,
+    max_attempts: int = 3,
+    backoff_seconds: float = 1.0,
 ) -> Path:
     """Download one file, unless it exists and matches the lock file, and extract its members.
 
@@ -44,8 +44,8 @@ def fetch(
         download: the file.
         folder: target folder.
         progress: callback for the progress.
-        tries: number of attempts.
-        pause: seconds before the second attempt; doubled for each further one.
+        max_attempts: number of attempts.
+        backoff_seconds: seconds before the second attempt; doubled for each further one.
 
     Raises:
         InputError: the download fails, or the file differs from the first download.
@@ -55,7 +55,7 @@ def fetch(
     locked = _read_lock(folder).get(download.name)
     if not (target.exists() and locked and fingerprint(target) == _size_and_hash(locked)):
         part = folder / f".{download.name}.part"
-        _fetch_with_retries(download.url, part, progress, tries, pause)
+        _fetch_with_retries(download.url, part, progress, max_attempts, backoff_seconds)
         found = fingerprint(part)
         if locked and found != _size_and_hash(locked):
             part.unlink()
@@ -73,20 +73,22 @@ def fetch(
     return target
 
 
-def _fetch_with_retries(url: str, part: Path, progress: ProgressCallback, tries: int, pause: float) -> None:
-    for attempt in range(tries):
+def _fetch_with_retries(url: str, part: Path, progress: ProgressCallback, max_attempts: int, backoff_seconds: float) -> None:
+    for attempt in range(max_attempts):
         try:
             _resume_download(url, part, progress)
             return
         except urllib.error.HTTPError as error:
-            if error.code < 500 or attempt == tries - 1:
-                raise InputError(f"{url}: the server returned {error.code} {error.reason}") from None
+            if error.code < 500 or attempt == max_attempts - 1:
+                raise InputError(
+                    f"{url}: the server returned {error.code} {error.reason}; try again later, or download it by hand"
+                ) from None
         except (OSError, http.client.HTTPException) as error:
-            if attempt == tries - 1:
+            if attempt == max_attempts - 1:
                 why = getattr(error, "reason", error)
                 kept = f"; {part.stat().st_size:,} bytes were downloaded; rerun the command to resume" if part.exists() else ""
                 raise InputError(f"{url}: {why}{kept}") from None
-        time.sleep(pause * 2**attempt)
+        time.sleep(backoff_seconds * 2**attempt)
 
 
 def _resume_download(url: str, part: Path, progress: ProgressCallback) -> None:
@@ -158,7 +160,8 @@ def _extract_members(archive: Path, download: Download, folder: Path) -> None:
                 info = opened.getinfo(member)
                 if info.file_size > _LARGEST_MEMBER:
                     raise InputError(
-                        f"{archive}: {member} has {info.file_size:,} bytes, more than {_LARGEST_MEMBER:,}; wrong file?"
+                        f"{archive}: {member} has {info.file_size:,} bytes, more than "
+                        f"{_LARGEST_MEMBER:,}; delete it and download it again"
                     )
                 target = folder / name
                 if target.exists() and target.stat().st_size == info.file_size:

@@ -104,7 +104,9 @@ def _parsed(path: Path, number: int, values: bytes, width: int) -> np.ndarray:
             row = np.array(values.split(), dtype=np.float32)
     except ValueError:
         raise line_error(path, number, "a value is not a number; is the file corrupt?") from None
-    if len(row) != width or not np.isfinite(row).all():
+    if len(row) != width:
+        raise line_error(path, number, f"{len(row)} values instead of {width}; is the file corrupt?")
+    if not np.isfinite(row).all():
         raise line_error(path, number, "a value is not finite; is the file corrupt?")
     return row
 

@@ -72,8 +72,9 @@ class Examples:
         """Return log messages about skipped rows."""
         messages = []
         if self.empty:
+            lines = "line" if len(self.empty) == 1 else "lines"
             shown = ", ".join(map(str, self.empty[:5])) + (", ..." if len(self.empty) > 5 else "")
-            messages.append(f"{self.path.name}: {_rows(len(self.empty), 'an empty text')} (line {shown})")
+            messages.append(f"{self.path.name}: {_rows(len(self.empty), 'an empty text')} ({lines} {shown})")
         if self.undecided:
             messages.append(f"{self.path.name}: {_rows(self.undecided, 'no consensus label (-)')}")
         return messages

@@ -56,7 +56,7 @@ class Argument:
 
 
 def arguments(spans: tuple[Span, ...]) -> list[Argument]:
-    """Return the arguments of a frame. C-X is a further piece of the nearest X before it, or a new X if there is none."""
+    """Return the arguments of a frame. C-X continues the nearest preceding X; without one, it is a new X."""
     found: list[tuple[str, list[tuple[int, int]]]] = []
     for span in sorted(spans):
         label = span.label.removeprefix(CONTINUED)

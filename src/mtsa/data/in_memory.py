@@ -50,7 +50,9 @@ def rows_of(data: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
     if isinstance(data, Mapping):
         lengths = {len(values) for values in data.values()}
         if len(lengths) > 1:
-            raise InputError(f"the columns {', '.join(map(str, data))} have different lengths: {sorted(lengths)}")
+            raise InputError(
+                f"the columns {', '.join(map(str, data))} have different lengths: {sorted(lengths)}; all must have the same"
+            )
         return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
     if isinstance(data, Sequence):
         return [_row(row, number, columns) for number, row in enumerate(data, 1)]
@@ -108,4 +110,7 @@ def _plain(value: Any) -> Any:
     for method in ("item", "tolist"):
         if hasattr(value, method):
             return getattr(value, method)()
-    raise TypeError(f"{value!r:.60} is a {type(value).__name__}, which is not supported as data")
+    raise TypeError(
+        f"{value!r:.60} is a {type(value).__name__}, which is not supported; convert it "
+        "to a string, a number or a list of these"
+    )

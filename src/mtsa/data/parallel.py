@@ -43,7 +43,7 @@ def stream_parallel(examples: Examples, target: Path, encoding: str = "utf-8") -
         number, text, translation = one[0], one[1].strip(), other[1].strip()
         for path, side in ((source, text), (target, translation)):
             if len(side) > LONGEST:
-                raise line_error(path, number, f"{len(side):,} characters; at most {LONGEST:,} are allowed, split the text")
+                raise line_error(path, number, f"{len(side):,} characters; at most {LONGEST:,} are allowed; split the text")
         if text and translation:
             yield Example(text, translation, number)
         else:

@@ -79,27 +79,28 @@ def column_spans(path: Path, cells: list[tuple[int, str]]) -> tuple[Span, ...]:
         InputError: invalid or unbalanced brackets; the message contains the line.
     """
     spans: list[Span] = []
-    begun: tuple[int, str, int] | None = None  # place, label and line of an open bracket
+    open_role: tuple[int, str, int] | None = None  # place, label and line of an open bracket
     for place, (number, cell) in enumerate(cells):
         match = _CELL.fullmatch(cell)
         if match is None:
             raise line_error(path, number, f'"{cell}" is not a role; write (A0*, *, *) or (A0*)')
         label, closes = match.groups()
         if label is not None:
-            if begun is not None:
+            if open_role is not None:
                 raise line_error(
                     path,
                     number,
-                    f"({label} opens inside ({begun[1]} of line {begun[2]}; roles of a predicate must not overlap",
+                    f'"({label}" opens before "({open_role[1]}" of line {open_role[2]} is closed; '
+                    "roles of a predicate must not overlap",
                 )
-            begun = (place, label, number)
+            open_role = (place, label, number)
         if closes:
-            if begun is None:
-                raise line_error(path, number, '")" closes a role that was never opened')
-            spans.append(Span(begun[0], place, begun[1]))
-            begun = None
-    if begun is not None:
-        raise line_error(path, begun[2], f"({begun[1]} is never closed before the sentence ends")
+            if open_role is None:
+                raise line_error(path, number, '")" without an open role')
+            spans.append(Span(open_role[0], place, open_role[1]))
+            open_role = None
+    if open_role is not None:
+        raise line_error(path, open_role[2], f'"({open_role[1]}" is not closed')
     return tuple(spans)
 
 
@@ -119,7 +120,9 @@ def _with_words(sentences: list[RoleSentence], path: Path, words: Path, encoding
     word_blocks = list(blocks(words, encoding))
     if len(word_blocks) != len(sentences):
         raise InputError(
-            f"{words} has {len(word_blocks):,} sentences, {path} has {len(sentences):,}; both must have the same sentences"
+            f"the words file {words} has {len(word_blocks):,} sentences, {path} has "
+            f"{len(sentences):,}; both must have the same "
+            "sentences"
         )
     found = []
     for sentence, block in zip(sentences, word_blocks, strict=True):

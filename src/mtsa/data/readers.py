@@ -61,7 +61,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
     if FORMATS[format].pairs not in (None, paired):
         raise InputError(
             f"format {format} contains {'single texts' if paired else 'pairs of texts'}; "
-            f"{'remove --task pair' if paired else 'add --task pair'}, or use another --format"
+            f'{"remove" if paired else "add"} --task pair (task="pair"), or use another --format'
         )
     if paired and format in TABLE_FORMATS and not layout.pair_column:
         raise InputError(f"{path}: pairs need two text columns; specify them with --text-column and --pair-column")
@@ -77,8 +77,9 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
         raise InputError(f"--pair-column {layout.pair_column} applies to pairs only; add --task pair")
     known = FORMATS[format].classes
     if layout.classes and layout.classes not in known:
-        expected = f"has {' or '.join(map(str, known))}" if known else "takes its classes from the file"
-        raise InputError(f"classes ({layout.classes}): format {format} {expected}")
+        if not known:
+            raise InputError(f"data.classes is not used by format {format}; remove it")
+        raise InputError(f"data.classes is {layout.classes}; format {format} supports {' or '.join(map(str, known))}")
     encoding = FORMATS[format].encoding if layout.encoding == "auto" else layout.encoding
     return dataclasses.replace(layout, format=format, encoding=encoding, classes=layout.classes or (known[0] if known else 0))
 
@@ -169,7 +170,7 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
         raise line_error(path, example.line, "the label is missing; add one, or delete the row")
     if not number:
         if isinstance(label, float) and not math.isfinite(label):
-            raise line_error(path, example.line, f"the label is {label}; add one, or delete the row")
+            raise line_error(path, example.line, f"the label is {label}; replace it, or delete the row")
         if not isinstance(label, str | int | float):
             raise line_error(path, example.line, f"the label is {_shortened(label)}; it must be a string or a number")
         return dataclasses.replace(example, label=str(label))
@@ -194,7 +195,9 @@ def _check_text(text: str, path: Path, line: int) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise line_error(
-            path, line, f"{text[error.start]!a} is half of a character (a lone surrogate); fix or delete the row"
+            path,
+            line,
+            f"the text contains a lone surrogate ({text[error.start]!a}), which is not valid Unicode; fix or delete the row",
         ) from None
 
 

@@ -59,7 +59,7 @@ class Shards:
         return examples
 
     def sha256(self) -> str:
-        """Return checksum of all files.
+        """Return the checksum of all files.
 
         Raises:
             InputError: a file is missing.
@@ -151,7 +151,7 @@ def _distribute(examples: Iterable[Any], folder: Path, task: str, shards: int, c
         line = json.dumps(get_task(task).to_json(example), ensure_ascii=False)
         if len(line) > LONGEST:
             raise InputError(
-                f"line {example.line}: the example has {len(line):,} characters; at most {LONGEST:,} are allowed, split it"
+                f"line {example.line}: the example has {len(line):,} characters; at most {LONGEST:,} are allowed; split it"
             )
         place = chance.randrange(shards)
         waiting.setdefault(place, []).append(line)

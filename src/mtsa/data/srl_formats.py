@@ -27,7 +27,7 @@ _FIXED, _WORD, _SPEECH, _LEMMA, _ROLESET = 8, 3, 4, 6, 7  # columns of PropBank 
 
 
 def read_roles(path: Path, *, words: Path | None = None, format: str = "auto", encoding: str = "auto") -> list[RoleSentence]:
-    """Return all sentences of a file; a props file needs a file of words.
+    """Return all sentences of a file; a props file also requires the file with its words.
 
     Raises:
         InputError: invalid data; the message contains the line.
@@ -50,12 +50,14 @@ def stream_roles(
     if format == "props":
         return iter(read_props(path, words, encoding, verbs=False))
     if words is not None:
-        raise InputError(f"{words}: format {format} already contains the words; remove the file of words")
+        raise InputError(
+            f"{words}: format {format} already contains the words; --words applies to props files only, remove it"
+        )
     return _propbank(path, encoding) if format == "propbank" else _json(path, encoding)
 
 
 def words_path(path: Path, format: str) -> Path | None:
-    """Return the file of words of a props file: the same name with the extension .words. None for other formats.
+    """Return the file with the words of a props file: the same name with the extension .words. None for other formats.
 
     Raises:
         InputError: an unknown format, or one that cannot be inferred.
@@ -68,8 +70,8 @@ def words_path(path: Path, format: str) -> Path | None:
     return packed if packed.exists() and not words.exists() else words
 
 
-def role_format(path: Path, format: str) -> str:
-    """Return the format of a file: as given, or inferred from its name.
+def role_format(path: Path, format: str, option: str = "--format") -> str:
+    """Return the format of a file: as given, or inferred from its name; `option` is named in the error message.
 
     Raises:
         InputError: an unknown format, or one that cannot be inferred.
@@ -78,7 +80,7 @@ def role_format(path: Path, format: str) -> str:
         endings = {".props": "props", ".conll": "propbank", ".jsonl": "jsonl"}
         ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
         if ending.lower() not in endings:
-            raise InputError(f"{path}: cannot infer the format from the file extension; use --format ({', '.join(FORMATS)})")
+            raise InputError(f"{path}: cannot infer the format from the file extension; use {option} ({', '.join(FORMATS)})")
         return endings[ending.lower()]
     if format not in FORMATS:
         raise InputError(f'unknown format "{format}"; {nearest(format, FORMATS)}')
@@ -97,7 +99,7 @@ def _propbank_sentence(path: Path, block: Block) -> RoleSentence:
             raise line_error(
                 path,
                 number,
-                f"{len(fields)} columns; all lines of a sentence must have the same number, {_FIXED} before the roles",
+                f"{len(fields)} columns; expected the same number on all lines of a sentence, at least {_FIXED}",
             )
     columns = [column_spans(path, [(number, fields[column]) for number, fields in block]) for column in range(_FIXED, width)]
     places = [place for place, (_, fields) in enumerate(block) if fields[_ROLESET] != "-"]
@@ -175,7 +177,9 @@ def _json_frame(frame: Any, words: list[str], path: Path, number: int) -> Frame:
             )
     if not any(span.label == VERB for span in spans):
         if any(span.start <= place <= span.end for span in spans):
-            raise line_error(path, number, f"the predicate {place} is inside one of its roles")
+            raise line_error(
+                path, number, f"the predicate {place} is inside one of its roles; roles must not include the predicate"
+            )
         spans = sorted([*spans, Span(place, place, VERB)])
     lemma, speech, roleset = (str(frame.get(key) or "") for key in ("lemma", "part_of_speech", "roleset"))
     for name in (lemma, speech, roleset):

@@ -86,7 +86,7 @@ def _explained(error: str) -> str:
     if "new-line character" in error:
         return "the line contains a carriage return; save the file with LF or CRLF line endings"
     why = "a closing quote is missing" if "limit" in error or "end of" in error else error
-    return f"{why}; write quotes inside a quoted field twice"
+    return f"{why}; double the quotes inside a quoted field"
 
 
 def _check_header(path: Path, header: list[str], delimiter: str) -> None:

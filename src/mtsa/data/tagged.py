@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,21 @@ def mark_spans(names: Iterable[str]) -> bool:
 
 
 def inconsistent_tags(sentences: list[TaggedSentence]) -> list[str]:
-    """Return the few tags that are not span tags, in a file where all others are."""
+    """Return the tags that are not span tags, if almost all tags are span tags."""
     counts = Counter(tag for sentence in sentences for tag in sentence.tags)
     stray = [tag for tag in counts if tag != OUTSIDE and not _SPAN_TAG.fullmatch(tag)]
     marked = any(_SPAN_TAG.fullmatch(tag) for tag in counts if tag != OUTSIDE)
     few = sum(counts[tag] for tag in stray) <= 0.02 * counts.total()
     return sorted(stray) if marked and few else []
+
+
+def stray_tags_message(stray: Sequence[str]) -> str:
+    """Return the warning about tags that are not span tags, in data where almost all are."""
+    return (
+        f"all tags except {', '.join(stray[:5])} are BIO or IOBES tags; because of these, "
+        "all tags are read as plain labels, not "
+        "as spans; correct them to train on spans"
+    )
 
 
 def _iob(tags: Iterable[str]) -> list[str]:

@@ -45,9 +45,7 @@ def read_sentences(
         InputError: invalid data; the message contains the line.
     """
     if layout.format not in ("auto", *FORMATS):
-        raise InputError(
-            f'format "{layout.format}" is not supported as the input of a tagger; {nearest(layout.format, FORMATS)}'
-        )
+        raise InputError(f'format "{layout.format}" is not supported for taggers; {nearest(layout.format, FORMATS)}')
     encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     with_roles = layout.format in ("props", "propbank") or (
@@ -65,7 +63,7 @@ def read_sentences(
                 yield Sentence(words_of, None, block[0][0])
     elif layout.format == "auto" and suffix in (".csv", ".tsv", ".tab"):
         raise InputError(
-            f"{path}: tables are not supported by taggers; use one text per line (.txt), columns (.conll) or JSON lines"
+            f"{path}: tables are not supported for taggers; use one text per line (.txt), columns (.conll) or JSON lines"
         )
     else:
         for number, text in lines(path, encoding):

@@ -50,7 +50,9 @@ def _too_long(path: Path, number: int) -> InputError:
 
 
 def _no_text(path: Path, number: int) -> InputError:
-    return line_error(path, number, "the line contains a NUL character; is this a text file? (save UTF-16 files as UTF-8)")
+    return line_error(
+        path, number, "the line contains a NUL character; the file may be UTF-16 or binary, save it as UTF-8 text"
+    )
 
 
 def decode(raw: bytes, encoding: str, path: Path, number: int) -> str:

@@ -42,12 +42,17 @@ class SentenceReport:
         first: dict[str, int] = {}
         duplicates = [line for text, line in texts if first.setdefault(text, line) != line]
         if duplicates:
-            self.warnings.append(f"{len(duplicates):,} duplicate sentences: line {first_few(duplicates)}")
+            self.warnings.append(f"{len(duplicates):,} duplicate sentences: {line_list(duplicates)}")
 
 
 def lengths_line(lengths: Sequence[int], of: str = "sentence") -> str:
     """Return median and maximum of the number of words."""
     return f"words per {of}: median {statistics.median(lengths):g}, longest {max(lengths):,}"
+
+
+def line_list(lines: Sequence[int]) -> str:
+    """Return the first five line numbers as text: line 3; lines 3, 5, 9."""
+    return f"line{'' if len(lines) == 1 else 's'} {first_few(lines)}"
 
 
 def first_few(items: Sequence[object]) -> str:

@@ -13,14 +13,14 @@ class BleuScore:
 
     bleu: float
     signature: str
-    counts: tuple[tuple[int, ...], ...]  # of each sentence: words of the answer and of the truth, n-grams right, n-grams
+    counts: tuple[tuple[int, ...], ...]  # per sentence: hypothesis length, reference length, matching n-grams, n-grams
 
     @property
     def count(self) -> int:
         """Number of sentences."""
         return len(self.counts)
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": self.bleu, "bleu": self.bleu}
 
@@ -42,14 +42,14 @@ class BleuScore:
         }
 
 
-def score_translations(truths: Sequence[str], answers: Sequence[str]) -> BleuScore:
+def score_translations(references: Sequence[str], predictions: Sequence[str]) -> BleuScore:
     """Score translations against one reference each."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
-    counts = metric._extract_corpus_statistics(list(answers), [list(truths)])
-    whole = metric._aggregate_and_compute(counts)
-    return BleuScore(float(whole.score), str(metric.get_signature()), tuple(tuple(map(int, row)) for row in counts))
+    counts = metric._extract_corpus_statistics(list(predictions), [list(references)])
+    score = metric._aggregate_and_compute(counts)
+    return BleuScore(float(score.score), str(metric.get_signature()), tuple(tuple(map(int, row)) for row in counts))
 
 
 def bleu_of(counts: Sequence[Sequence[int]]) -> float:
@@ -57,5 +57,5 @@ def bleu_of(counts: Sequence[Sequence[int]]) -> float:
     from sacrebleu.metrics.bleu import BLEU
 
     totals = [sum(column) for column in zip(*counts, strict=True)]
-    found = BLEU.compute_bleu(correct=totals[2:6], total=totals[6:], sys_len=totals[0], ref_len=totals[1], smooth_method="exp")
-    return float(found.score)
+    score = BLEU.compute_bleu(correct=totals[2:6], total=totals[6:], sys_len=totals[0], ref_len=totals[1], smooth_method="exp")
+    return float(score.score)

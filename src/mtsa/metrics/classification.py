@@ -41,24 +41,24 @@ class ClassificationScore:
     @property
     def classes(self) -> list[ClassScore]:
         """The metrics of each class."""
-        found = []
+        scores = []
         for number, label in enumerate(self.labels):
-            right = self.confusion[number][number]
-            there, answered = sum(self.confusion[number]), sum(row[number] for row in self.confusion)
-            precision, recall = right / answered if answered else 0.0, right / there if there else 0.0
-            f1 = 2 * precision * recall / (precision + recall) if right else 0.0
-            found.append(ClassScore(label, precision, recall, f1, there))
-        return found
+            correct = self.confusion[number][number]
+            support, predicted = sum(self.confusion[number]), sum(row[number] for row in self.confusion)
+            precision, recall = correct / predicted if predicted else 0.0, correct / support if support else 0.0
+            f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+            scores.append(ClassScore(label, precision, recall, f1, support))
+        return scores
 
     @property
     def macro_f1(self) -> float:
         """Mean F1 of the classes that occur among the labels or the predictions."""
-        there = [
+        present = [
             score.f1 for number, score in enumerate(self.classes) if score.count or any(row[number] for row in self.confusion)
         ]
-        return sum(there) / len(there) if there else 0.0
+        return sum(present) / len(present) if present else 0.0
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": self.accuracy, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
@@ -92,10 +92,10 @@ class ClassificationScore:
 
 
 def score_classes(
-    truth: Sequence[int], answers: Sequence[int], labels: Sequence[str], calibration: Calibration | None = None
+    references: Sequence[int], predictions: Sequence[int], labels: Sequence[str], calibration: Calibration | None = None
 ) -> ClassificationScore:
     """Score predicted class indices."""
     counts = [[0] * len(labels) for _ in labels]
-    for right, answer in zip(truth, answers, strict=True):
-        counts[right][answer] += 1
+    for reference, prediction in zip(references, predictions, strict=True):
+        counts[reference][prediction] += 1
     return ClassificationScore(tuple(labels), tuple(map(tuple, counts)), calibration)

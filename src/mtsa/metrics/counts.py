@@ -8,25 +8,27 @@ from dataclasses import dataclass
 
 @dataclass
 class Counts:
-    """Numbers of correct (`right`), predicted (`answered`) and true (`there`) items."""
+    """Numbers of correct, predicted and true (`support`) items."""
 
-    right: int = 0
-    answered: int = 0
-    there: int = 0
+    correct: int = 0
+    predicted: int = 0
+    support: int = 0
 
-    def add(self, right: int, answered: int, there: int) -> None:
+    def add(self, correct: int, predicted: int, support: int) -> None:
         """Add counts."""
-        self.right, self.answered, self.there = self.right + right, self.answered + answered, self.there + there
+        self.correct += correct
+        self.predicted += predicted
+        self.support += support
 
     @property
     def precision(self) -> float:
         """Fraction of predicted items that are correct; 0 if there are none."""
-        return self.right / self.answered if self.answered else 0.0
+        return self.correct / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
         """Fraction of true items that are found; 0 if there are none."""
-        return self.right / self.there if self.there else 0.0
+        return self.correct / self.support if self.support else 0.0
 
     @property
     def f1(self) -> float:
@@ -45,6 +47,6 @@ def label_table(labels: Mapping[str, Counts]) -> list[str]:
         return []
     width = max(5, *map(len, labels))
     return ["", f"{'label':{width}}  precision  recall     F1  support"] + [
-        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.there:7,}"
+        f"{name:{width}}  {row.precision:9.3f}  {row.recall:6.3f}  {row.f1:5.3f}  {row.support:7,}"
         for name, row in sorted(labels.items())
     ]

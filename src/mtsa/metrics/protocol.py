@@ -16,7 +16,7 @@ class Metrics(Protocol):
     def count(self) -> int:
         """Number of scored predictions."""
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model, higher is better."""
 
     def line(self) -> str:
@@ -44,7 +44,7 @@ class PartScore:
         )
         return self.metrics
 
-    def curve(self, select: str = "") -> dict[str, float]:
+    def scalars(self, select: str = "") -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model, ties are broken by the loss.
 
         Args:
@@ -53,7 +53,7 @@ class PartScore:
         Raises:
             InputError: unknown metric.
         """
-        metrics = self.metrics.curve()
+        metrics = self.metrics.scalars()
         if select and select not in metrics:
             known = ", ".join(name for name in metrics if name != "score")
             raise InputError(

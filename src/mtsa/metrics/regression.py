@@ -18,14 +18,14 @@ class RegressionScore:
     spearman: float
     count: int
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model."""
         return {"score": -self.mse, "mse": self.mse, "mae": self.mae, "pearson": self.pearson, "spearman": self.spearman}
 
     def line(self) -> str:
         """Return the main metrics in one line."""
         correlations = f"Pearson {self.pearson:.3f}, Spearman {self.spearman:.3f}"
-        return f"mse {self.mse:.4g}, mae {self.mae:.4g}, {correlations} ({self.count:,} examples)"
+        return f"MSE {self.mse:.4g}, MAE {self.mae:.4g}, {correlations} ({self.count:,} examples)"
 
     def table(self) -> str:
         """Return all metrics as a table."""
@@ -36,25 +36,24 @@ class RegressionScore:
         return dict(vars(self))
 
 
-def score_numbers(truth: Sequence[float], answers: Sequence[float]) -> RegressionScore:
+def score_numbers(references: Sequence[float], predictions: Sequence[float]) -> RegressionScore:
     """Score predicted numbers."""
-    count = len(truth)
-    gaps = [answer - right for right, answer in zip(truth, answers, strict=True)]
+    count = len(references)
+    errors = [prediction - reference for reference, prediction in zip(references, predictions, strict=True)]
     return RegressionScore(
-        math.fsum(gap * gap for gap in gaps) / count,
-        math.fsum(map(abs, gaps)) / count,
-        _correlation(truth, answers),
-        _correlation(_ranks(truth), _ranks(answers)),
+        math.fsum(error * error for error in errors) / count,
+        math.fsum(map(abs, errors)) / count,
+        _correlation(references, predictions),
+        _correlation(_ranks(references), _ranks(predictions)),
         count,
     )
 
 
-def _correlation(truth: Sequence[float], answers: Sequence[float]) -> float:
-    count = len(truth)
-    mean_truth, mean_answers = math.fsum(truth) / count, math.fsum(answers) / count
-    both = math.fsum((right - mean_truth) * (answer - mean_answers) for right, answer in zip(truth, answers, strict=True))
-    spread = math.fsum((right - mean_truth) ** 2 for right in truth) * math.fsum((a - mean_answers) ** 2 for a in answers)
-    return both / math.sqrt(spread) if spread > 0 else 0.0
+def _correlation(x: Sequence[float], y: Sequence[float]) -> float:
+    mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
+    covariance = math.fsum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    variances = math.fsum((a - mean_x) ** 2 for a in x) * math.fsum((b - mean_y) ** 2 for b in y)
+    return covariance / math.sqrt(variances) if variances > 0 else 0.0
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

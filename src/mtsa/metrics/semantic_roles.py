@@ -25,42 +25,42 @@ class RoleScore:
     total: Counts = field(default_factory=Counts)
     labels: dict[str, Counts] = field(default_factory=dict)
     frames: int = 0
-    perfect: int = 0
+    complete_frames: int = 0
     predicates: Counts | None = None  # of the predicate finder
     verbs: RoleScore | None = None  # the same metrics for verbs, if the file contains parts of speech
 
     @property
     def complete(self) -> float:
         """Fraction of complete frames."""
-        return self.perfect / self.frames if self.frames else 0.0
+        return self.complete_frames / self.frames if self.frames else 0.0
 
     def add(self, gold: Frame | None, answer: Frame | None) -> None:
         """Count one predicate: the true frame and the predicted one."""
-        truth, found = _argument_counts(gold), _argument_counts(answer)
-        for key in truth | found:
+        truth, predicted = _argument_counts(gold), _argument_counts(answer)
+        for key in truth | predicted:
             for counts in (self.total, self.labels.setdefault(key[0], Counts())):
-                counts.add(min(truth[key], found[key]), found[key], truth[key])
+                counts.add(min(truth[key], predicted[key]), predicted[key], truth[key])
         if gold is not None:
             self.frames += 1
-            self.perfect += truth == found
+            self.complete_frames += truth == predicted
 
     @property
     def count(self) -> int:
         """Number of frames."""
         return self.frames
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model."""
-        found = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
-        return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **found}
+        predicates = {} if self.predicates is None else {"predicates_f1": self.predicates.f1}
+        return {"score": self.total.f1, "f1": self.total.f1, "complete": self.complete, **predicates}
 
     def line(self) -> str:
         """Return the main metrics on one line."""
         total = self.total
         finding = "" if self.predicates is None else f"; predicate identification: F1 {self.predicates.f1:.3f}"
         return (
-            f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}, complete {self.complete:.3f} "
-            f"({self.frames:,} predicates){finding}"
+            f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}, "
+            f"complete frames {self.complete:.3f} (of {self.frames:,}){finding}"
         )
 
     def table(self) -> str:
@@ -75,7 +75,7 @@ class RoleScore:
             **total,
             "complete": self.complete,
             "frames": self.frames,
-            "perfect": self.perfect,
+            "complete_frames": self.complete_frames,
             "count": self.count,
         }
         if self.predicates is not None:
@@ -89,15 +89,15 @@ def _argument_counts(frame: Frame | None) -> Counter[tuple[str, tuple[tuple[int,
     """The arguments of a frame without the verb."""
     if frame is None:
         return Counter()
-    return Counter((found.label, found.pieces) for found in arguments(frame.spans) if found.label != VERB)
+    return Counter((argument.label, argument.pieces) for argument in arguments(frame.spans) if argument.label != VERB)
 
 
-def score_roles(gold: Sequence[RoleSentence], answers: Sequence[RoleSentence]) -> RoleScore:
+def score_roles(gold: Sequence[RoleSentence], predictions: Sequence[RoleSentence]) -> RoleScore:
     """Score predicted frames; both arguments must contain the same sentences."""
     score = RoleScore()
-    for truth, answer in zip(gold, answers, strict=True):
-        own, other = ({frame.predicate: frame for frame in sentence.frames} for sentence in (truth, answer))
-        for place, frame in own.items():
-            found = other.get(place)
-            score.add(frame, found if found is not None and found.lemma == frame.lemma else None)
+    for sentence, prediction in zip(gold, predictions, strict=True):
+        predicted_frames = {frame.predicate: frame for frame in prediction.frames}
+        for frame in sentence.frames:
+            predicted = predicted_frames.get(frame.predicate)
+            score.add(frame, predicted if predicted is not None and predicted.lemma == frame.lemma else None)
     return score

@@ -27,21 +27,21 @@ class Difference:
     runs: int
 
 
-def corrected_t(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
+def corrected_t(scores_a: Sequence[float], scores_b: Sequence[float]) -> Difference:
     """Return the difference over cross-validation folds, with the corrected resampled t-test.
 
     If the difference is the same on every fold, its variance cannot be estimated, and p is 1.
 
     Args:
-        ours: the score of a model on each fold.
-        theirs: the scores of the other model on the same folds.
+        scores_a: the scores of one model on each fold.
+        scores_b: the scores of the other model on the same folds.
     """
-    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
-    mean, error = corrected_error(gaps)
-    low, high = corrected_interval(gaps)
-    constant = max(gaps) - min(gaps) <= _ROUNDING * max(1.0, abs(mean))
-    p = 1.0 if constant else two_sided_p(mean / error, len(gaps) - 1)
-    return Difference(mean, low, high, p, len(gaps))
+    differences = [a - b for a, b in zip(scores_a, scores_b, strict=True)]
+    mean, error = corrected_error(differences)
+    low, high = corrected_interval(differences)
+    constant = max(differences) - min(differences) <= _ROUNDING * max(1.0, abs(mean))
+    p = 1.0 if constant else two_sided_p(mean / error, len(differences) - 1)
+    return Difference(mean, low, high, p, len(differences))
 
 
 def corrected_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -68,30 +68,30 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def two_sided_p(t: float, freedom: int) -> float:
+def two_sided_p(t: float, degrees_of_freedom: int) -> float:
     """Return the two-sided p-value of a t statistic.
 
     Args:
         t: the statistic.
-        freedom: degrees of freedom; for whole numbers the distribution is a finite sum (Abramowitz and Stegun, 26.7.3 and 4).
+        degrees_of_freedom: for whole numbers the distribution is a finite sum (Abramowitz and Stegun, 26.7.3 and 4).
     """
-    angle = math.atan2(abs(t), math.sqrt(freedom))
+    angle = math.atan2(abs(t), math.sqrt(degrees_of_freedom))
     sine, square = math.sin(angle), math.cos(angle) ** 2
-    odd = freedom % 2
+    odd = degrees_of_freedom % 2
     term, total = (math.cos(angle) if odd else 1.0), 0.0
-    for power in range(2 + odd, freedom + 1, 2):
+    for power in range(2 + odd, degrees_of_freedom + 1, 2):
         total += term
         term *= square * (power - 1) / power
     inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
     return min(1.0, max(0.0, 1.0 - inside))
 
 
-def t_quantile(p: float, freedom: int) -> float:
+def t_quantile(p: float, degrees_of_freedom: int) -> float:
     """Return the t value whose two-sided p-value is p."""
     low, high = 0.0, 1.0
-    while two_sided_p(high, freedom) > p:
+    while two_sided_p(high, degrees_of_freedom) > p:
         high *= 2
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if two_sided_p(middle, freedom) > p else (low, middle)
+        low, high = (middle, high) if two_sided_p(middle, degrees_of_freedom) > p else (low, middle)
     return (low + high) / 2

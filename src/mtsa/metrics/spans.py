@@ -17,14 +17,14 @@ class TagScore:
 
     count: int = 0  # sentences
     words: int = 0
-    right: int = 0
+    correct: int = 0
     spans: Counts | None = None
     labels: dict[str, Counts] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> float:
         """Fraction of words with the correct tag."""
-        return self.right / self.words if self.words else 0.0
+        return self.correct / self.words if self.words else 0.0
 
     def line(self) -> str:
         """Return the main metrics in one line."""
@@ -42,27 +42,27 @@ class TagScore:
             values |= self.spans.as_json() | {"labels": {name: self.labels[name].as_json() for name in sorted(self.labels)}}
         return values
 
-    def curve(self) -> dict[str, float]:
+    def scalars(self) -> dict[str, float]:
         """Return the metrics to follow in training; `score` selects the best model: F1 of spans, or accuracy."""
         if self.spans is None:
             return {"score": self.accuracy, "accuracy": self.accuracy}
         return {"score": self.spans.f1, "f1": self.spans.f1, "accuracy": self.accuracy}
 
 
-def score_tags(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], names: Sequence[str]) -> TagScore:
+def score_tags(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], names: Sequence[str]) -> TagScore:
     """Score sequences of tags; spans are counted if the tags are BIO tags."""
     score = TagScore(len(gold), spans=Counts() if is_bio(names) else None)
-    for truth, answer in zip(gold, answers, strict=True):
+    for truth, prediction in zip(gold, predictions, strict=True):
         score.words += len(truth)
-        score.right += sum(one == other for one, other in zip(truth, answer, strict=True))
+        score.correct += sum(one == other for one, other in zip(truth, prediction, strict=True))
         if score.spans is not None:
-            _count_spans(score, truth, answer)
+            _count_spans(score, truth, prediction)
     return score
 
 
-def _count_spans(score: TagScore, truth: Sequence[str], answer: Sequence[str]) -> None:
-    there, answered = set(to_spans(truth)), set(to_spans(answer))
+def _count_spans(score: TagScore, truth: Sequence[str], prediction: Sequence[str]) -> None:
+    gold, predicted = set(to_spans(truth)), set(to_spans(prediction))
     assert score.spans is not None
-    for span in there | answered:
+    for span in gold | predicted:
         for counts in (score.spans, score.labels.setdefault(span.label, Counts())):
-            counts.add(span in there and span in answered, span in answered, span in there)
+            counts.add(span in gold and span in predicted, span in predicted, span in gold)

@@ -46,7 +46,7 @@ class Comparison:
 
 
 def rank(units: Sequence[Mapping[str, Any]], metric: str) -> list[Standing]:
-    """Return the results of each model over all folds, best first, with the difference to the best.
+    """Return the results of each model over all folds, best first, with the difference from the best.
 
     Args:
         units: record of each model on each fold.
@@ -78,7 +78,7 @@ def report(record: Mapping[str, Any], standings: Sequence[Standing], recommendat
     classes = record["classes"]
     largest = max(classes, key=classes.__getitem__)
     share = 100 * classes[largest] / record["examples"]
-    head = ["model", METRICS[settings["metric"]], "95 % interval", "training", "texts/s", "size", "difference to the best"]
+    head = ["model", METRICS[settings["metric"]], "95 % interval", "training", "texts/s", "size", "difference from the best"]
     rows = [
         [
             one.name,
@@ -114,7 +114,7 @@ def _difference(one: Standing) -> str:
     if one.difference is None:
         return "best"
     p = f"p = {one.p:.3f}" if one.p >= 0.001 else "p < 0.001"
-    verdict = "lower" if one.p < LEVEL else "no difference found"
+    verdict = "lower" if one.p < LEVEL else "not significant"
     return f"{-one.difference.mean:+.1f} points, {verdict} ({p})"
 
 

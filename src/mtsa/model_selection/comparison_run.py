@@ -18,7 +18,7 @@ from typing import Any
 
 from mtsa.errors import InputError
 from mtsa.files import locked, write_json
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.messages import counted, nearest
 from mtsa.metrics.classification import score_classes
 from mtsa.progress import progress
@@ -97,7 +97,7 @@ def compare_models(
     with _lock(out):
         units = _run_units(choice.candidates, splits, sorted(classes), out, metric)
         record = {
-            **_circumstances(),
+            **_environment_info(),
             "settings": {
                 "train": recipe.data.train, "task": chosen_task.name, "folds": folds, "seed": seed, "metric": metric,
             },
@@ -176,7 +176,7 @@ class _Unit:
         score = score_classes(truth, [places[label] for label in found.predictions], labels)
         correct = [label == str(one.label) for label, one in zip(found.predictions, self.split.test, strict=True)]
         record = {
-            **_circumstances(),
+            **_environment_info(),
             "model": self.candidate.name,
             "fold": self.fold,
             "split": digest,
@@ -247,7 +247,7 @@ def _duplicates(splits: Sequence[Split]) -> list[str]:
     total = sum(len(split.test) for split in splits)
     if not found:
         return []
-    return [f"{found:,} of {total:,} examples also occur in the training data of their fold; scores are too optimistic"]
+    return [f"{found:,} of {total:,} examples also occur in the training data of their fold; scores may be too optimistic"]
 
 
 @contextmanager
@@ -285,9 +285,9 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _circumstances() -> dict[str, Any]:
+def _environment_info() -> dict[str, Any]:
     """Versions, machine and time; versions of the packages that models come from included."""
-    found = circumstances()
+    found = environment_info()
     for name in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             found["versions"][name] = importlib.metadata.version(name)

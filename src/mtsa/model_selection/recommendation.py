@@ -66,17 +66,17 @@ def recommend(standings: Sequence[Standing], metric: str, examples: int, folds: 
     if chosen is not best:
         count = f"cheapest of the {len(near)} models" if len(near) > 2 else "cheaper of the two models"
         sentence = (
-            f"Use {chosen.name}: its {metric} ({chosen.mean:.1f}) is not significantly lower than the highest, that of "
-            f"{best.name} ({best.mean:.1f}), and it is the {count} within {MARGIN:g} points of it ({data})."
+            f"Use {chosen.name}: {metric} {chosen.mean:.1f}, not significantly lower than that of {best.name} "
+            f"({best.mean:.1f}), the best model. It is the {count} within {MARGIN:g} points of the best ({data})."
         )
         return Recommendation(chosen.name, sentence)
     start = f"Use {best.name}: it has the highest {metric} ({best.mean:.1f})"
     similar = [one.name for one in others if not one.significant]
     if not similar:
-        return Recommendation(best.name, f"{start}, and every other model is significantly lower ({data}).")
+        return Recommendation(best.name, f"{start}, and all other models score significantly lower ({data}).")
     costlier = [one.name for one in near if one is not best]
     cheaper = f", and it is cheaper than {_listed(costlier)}" if costlier else ""
-    what = "the difference to" if len(similar) == 1 else "the differences to"
+    what = "the difference from" if len(similar) == 1 else "the differences from"
     verb = "is" if len(similar) == 1 else "are"
     return Recommendation(best.name, f"{start}{cheaper}, but {what} {_listed(similar)} {verb} not significant ({data}).")
 

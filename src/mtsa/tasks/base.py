@@ -38,15 +38,16 @@ class Task(ABC):
     """Base class of tasks. Instances are stateless."""
 
     name: ClassVar[str]
-    stratified: ClassVar[bool] = False  # whether dev parts and folds are drawn from each class by itself
+    title: ClassVar[str] = ""  # what the model does, for the model card; empty: the name
+    stratified: ClassVar[bool] = False  # whether dev sets and folds are drawn from each class separately
     weighs_classes: ClassVar[bool] = False  # whether training.class_weights applies: labels of a batch are class indices
     selection_metrics: ClassVar[tuple[str, ...]] = ()  # metrics that training.metric may name; empty: no choice
-    files: ClassVar[int] = 1  # files of a part: two for parallel text
-    columns: ClassVar[tuple[str, ...]] = ("text", "label")  # values of an example that is given as a tuple
-    corpora: ClassVar[tuple[str, ...]] = ()  # embedded corpora that it can be trained on
-    pipeline_tag: ClassVar[str]  # what model hubs call the task
+    files: ClassVar[int] = 1  # files of a split: two for parallel text
+    columns: ClassVar[tuple[str, ...]] = ("text", "label")  # column names of examples passed as tuples
+    corpora: ClassVar[tuple[str, ...]] = ()  # built-in corpora for this task
+    pipeline_tag: ClassVar[str]  # name of the task on model hubs
     default_encoder: ClassVar[str] = "mtsa"
-    pretrained_encoder: ClassVar[str] = "embedding"  # over a pretrained model
+    pretrained_encoder: ClassVar[str] = "embedding"  # with a pretrained model
     spaced_words: ClassVar[bool] = False  # whether texts are words separated by spaces, as in tagged files
     paired: ClassVar[bool] = False  # whether the tokenizer also encodes two texts as one
     tokenizer_inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
@@ -58,7 +59,7 @@ class Task(ABC):
         """Return default settings for a training set of `size` examples."""
 
     def encoder_section(self, name: str) -> dict[str, Any]:
-        """Return the [encoder] section of an encoder, sized for a laptop."""
+        """Return default encoder options for training on a CPU, as an [encoder] section."""
         from mtsa.training.defaults import encoder_for
 
         return encoder_for(name)
@@ -97,7 +98,7 @@ class Task(ABC):
             recipe: the settings.
             path: the file.
             layout: its format.
-            target: the second file, for tasks with two files per part.
+            target: the second file, for tasks with two files per split.
 
         Raises:
             InputError: invalid data.
@@ -184,7 +185,12 @@ class Task(ABC):
         unit = "tokens" if recipe.pretrained.model else "words"
         return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length} {unit}"
 
-    def rows_of(self, example: Any) -> int:
+    def length_limit(self, recipe: Recipe) -> str:
+        """Return a sentence about the treatment of long texts, for the model card."""
+        unit = "tokens" if recipe.pretrained.model else "words"
+        return f"Texts are truncated to {recipe.tokens.max_length:,} {unit}."
+
+    def num_rows(self, example: Any) -> int:
         """Return the number of rows of the encoded data for an example."""
         return 1
 
@@ -208,8 +214,8 @@ class Task(ABC):
 
     def loss(self, recipe: Recipe, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """Return the mean loss of a batch."""
-        found: Tensor = model(**inputs).loss
-        return found
+        loss: Tensor = model(**inputs).loss
+        return loss
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
         """Return the weight of the mean loss of a batch in an average over batches, by default its number of examples."""
@@ -245,17 +251,17 @@ class Task(ABC):
         return f'mtsa predict {folder} "a text", mtsa evaluate {folder} --data FILE'
 
     def check_files(self, files: Sequence[Path]) -> None:
-        """Check the number of files of a part.
+        """Check the number of files of a split.
 
         Raises:
             InputError: too many or too few files.
         """
         if len(files) != self.files:
-            takes = "two files, such as A.en A.de" if self.files == 2 else "one file"
-            raise InputError(f"{files[-1]}: task {self.name} requires {takes}")
+            expected = "two files, such as A.en A.de" if self.files == 2 else "one file"
+            raise InputError(f"{files[-1]}: task {self.name} requires {expected}")
 
 
-def unread_keys(recipe: Recipe, source: str, task: str, section: str, names: Iterable[str]) -> None:
+def reject_unused_keys(recipe: Recipe, source: str, task: str, section: str, names: Iterable[str]) -> None:
     """Reject keys of a section that are set but not used by the task.
 
     Raises:

@@ -79,7 +79,7 @@ class EncodedData(ABC):
         return {}
 
     def padded_size(self, batch: Sequence[int]) -> int:
-        """Return tokens of a batch, padding included."""
+        """Return the number of tokens of a batch, including padding."""
         return len(batch) * max(1, *(len(self.rows[index]) for index in batch))
 
     def token_count(self, batch: Sequence[int]) -> int:

@@ -28,7 +28,9 @@ def check_not_file(source: str) -> None:
         InputError: the text looks like a file name.
     """
     if " " not in source and (os.sep in source or 2 <= len(Path(source).suffix) <= 6):
-        raise InputError(f'"{source}" looks like a file name, but no such file exists; a one-word text must not contain a dot')
+        raise InputError(
+            f'"{source}" looks like a file name, but no such file exists; to predict this text, pass it on standard input'
+        )
 
 
 def standard_lines(encoding: str) -> Iterator[tuple[int, str]]:

@@ -35,25 +35,25 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelInput:
     """Input of a model, from the server or `mtsa explain`."""
 
     text: str
     pair: str | None = None  # the second text, for models of pairs
-    predicate: int | None = None  # for semantic roles: index of the word whose roles are wanted
+    predicate: int | None = None  # for semantic roles: index of the predicate
 
 
-def as_question(given: Question | str) -> Question:
-    """Convert an input to a `Question`.
+def as_input(value: ModelInput | str) -> ModelInput:
+    """Convert a string to a `ModelInput`.
 
     Raises:
-        InputError: neither a string nor a `Question`.
+        InputError: neither a string nor a `ModelInput`.
     """
-    if isinstance(given, str):
-        return Question(given)
-    if not isinstance(given, Question):
-        raise InputError(f"expected a string or a Question, got {type(given).__name__}")
-    return given
+    if isinstance(value, str):
+        return ModelInput(value)
+    if not isinstance(value, ModelInput):
+        raise InputError(f"expected a string or a ModelInput, got {type(value).__name__}")
+    return value
 
 
 class SentenceEmbedder(Protocol):
@@ -86,7 +86,7 @@ class Predictor(ABC):
 
     predict_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa predict` that it supports
     evaluate_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa evaluate` that it supports
-    question_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a question, beyond the text, that it reads
+    input_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a `ModelInput`, besides the text, that it reads
 
     def __init__(self, run: Run) -> None:
         self.run, self.recipe, self.tokenizer = run, run.recipe, run.tokenizer
@@ -137,14 +137,14 @@ class Predictor(ABC):
         """Evaluate the model on labelled data; by default, files are read with the layout of the training data.
 
         Args:
-            data: a file, "corpus:NAME" for the test part of an embedded corpus, a list of dicts or tuples, a dict of columns,
+            data: a file, "corpus:NAME" for the test split of a built-in corpus, a list of dicts or tuples, a dict of columns,
                 a pandas DataFrame or a `datasets.Dataset`.
             options: how to read the file, with the names of the options of `mtsa evaluate`.
 
         Raises:
             InputError: invalid data, or unknown labels.
         """
-        refuse_unknown(options, self.evaluate_options)
+        reject_unknown_options(options, self.evaluate_options)
         task = get_task(self.task)
         if is_in_memory(data):
             name, (examples, remarks) = "data", task.read_memory(self.recipe, data, "data")
@@ -165,7 +165,7 @@ class Predictor(ABC):
         Raises:
             InputError: invalid data.
         """
-        raise TypeError(f"{type(self).__name__} must define read_labelled(data), or evaluate(data)")
+        raise NotImplementedError(f"{type(self).__name__} must define read_labelled(data), or evaluate(data)")
 
     def check_labels(self, name: str, examples: Sequence[Any]) -> None:  # noqa: B027  # most tasks need none
         """Check that the model knows the labels of all examples.
@@ -189,6 +189,10 @@ class Predictor(ABC):
     def sentence_embedder(self) -> SentenceEmbedder | None:
         """Return the model for `mtsa embed`; None if it has no sentence vectors."""
         return None
+
+    def no_vectors_reason(self) -> str:
+        """Return why there is no model for `mtsa embed`, for error messages."""
+        return f"a model for task {self.task} has no sentence vectors; use a model for texts or pairs of texts"
 
     # Command line
 
@@ -216,13 +220,13 @@ class Predictor(ABC):
     # Explanation, export, server
 
     @abstractmethod
-    def explain(self, question: Question | str) -> list[AttentionMaps]:
-        """Return the attention weights of the model for each text of a question, with its prediction.
+    def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
+        """Return the attention weights of the model for each text of an input, with its prediction.
 
         A pair that is encoded as one sequence has one set of weights.
 
         Args:
-            question: a text, or a question with a second text or a predicate.
+            item: a text, or an input with a second text or a predicate.
 
         Raises:
             InputError: the model has no attention weights, or the text has no words.
@@ -230,7 +234,7 @@ class Predictor(ABC):
 
     def explain_text(self, text: str) -> AttentionMaps:
         """Return the attention weights for a single text."""
-        return self.explain(Question(text))[0]
+        return self.explain(ModelInput(text))[0]
 
     @abstractmethod
     def texts_of(self, data: str, **options: Any) -> Iterator[str]:
@@ -245,38 +249,38 @@ class Predictor(ABC):
         """
 
     @abstractmethod
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Return predictions for validated questions, as JSON-serializable values."""
+    def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        """Return predictions for validated inputs, as JSON-serializable values."""
 
-    def check_question(self, question: Question) -> None:
-        """Validate a question.
+    def check_input(self, item: ModelInput) -> None:
+        """Validate an input.
 
         Raises:
             InputError: a required field is missing, or a field is not supported by the model.
         """
-        if "pair" in self.question_fields and question.pair is None:
-            raise InputError('this model expects pairs of texts; pass the second text as "pair" (--pair)')
-        if "pair" not in self.question_fields and question.pair is not None:
-            raise InputError('this model expects single texts; remove "pair" (--pair)')
-        if "predicate" not in self.question_fields and question.predicate is not None:
-            raise InputError('"predicate" (--predicate) applies to semantic roles only')
+        if "pair" in self.input_fields and item.pair is None:
+            raise InputError('this model expects pairs of texts; pass the second text as "pair"')
+        if "pair" not in self.input_fields and item.pair is not None:
+            raise InputError('this model expects single texts; remove "pair"')
+        if "predicate" not in self.input_fields and item.predicate is not None:
+            raise InputError('"predicate" applies to semantic roles only; remove it')
 
     def token_count(self, text: str) -> int:
         """Return the number of tokens of a text."""
         return len(self.tokenizer.encode(text).ids)
 
-    def input_length(self, question: Question) -> int:
-        """Return the length in tokens of the longest sequence of a question."""
-        return max(self.token_count(text) for text in (question.text, question.pair or ""))
+    def input_length(self, item: ModelInput) -> int:
+        """Return the length in tokens of the longest sequence of an input."""
+        return max(self.token_count(text) for text in (item.text, item.pair or ""))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return metadata of the model for clients of the server."""
         return {
             "task": self.task,
             "encoder": self.recipe.encoder["name"],
             "pretrained": Path(self.recipe.pretrained.model).name or None,
-            "paired": "pair" in self.question_fields,
-            "roles": "predicate" in self.question_fields,
+            "paired": "pair" in self.input_fields,
+            "roles": "predicate" in self.input_fields,
             "labels": self.labels,
             "parameters": sum(weight.numel() for weight in self.model.parameters()),
         }
@@ -287,7 +291,7 @@ class Predictor(ABC):
 
 
 def corpus_source(data: str | Path, task: str) -> tuple[Path, Layout] | None:
-    """Return the test file of an embedded corpus and its layout; None for other data.
+    """Return the test file of a built-in corpus and its layout; None for other data.
 
     Raises:
         InputError: unknown corpus, or a corpus for another task.
@@ -300,7 +304,7 @@ def corpus_source(data: str | Path, task: str) -> tuple[Path, Layout] | None:
         raise InputError(str(error)) from None
 
 
-def refuse_unknown(options: dict[str, Any], known: Collection[str] = ()) -> None:
+def reject_unknown_options(options: dict[str, Any], known: Collection[str] = ()) -> None:
     """Raise an error for unknown keyword arguments.
 
     Raises:

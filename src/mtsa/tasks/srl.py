@@ -19,7 +19,7 @@ from mtsa.models.tagger import IGNORED
 from mtsa.training.recipe import Recipe
 from mtsa.training.split import Split
 
-from .base import unread_keys
+from .base import reject_unused_keys
 from .encoded import EncodedData
 from .tag_data import PredicateRow, RoleData
 from .tagging import WordTask, encode_words
@@ -34,11 +34,12 @@ class SemanticRoles(WordTask):
     """Semantic role labelling: predicates and their roles."""
 
     name = "srl"
+    title = "semantic role labelling"
     columns = ("words", "frames")
     corpora = ("roles",)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        unread_keys(recipe, source, self.name, "data", ["text_column", "label_column"])
+        reject_unused_keys(recipe, source, self.name, "data", ["text_column", "label_column"])
         super().check_settings(recipe, source)
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
@@ -70,23 +71,23 @@ class SemanticRoles(WordTask):
     ) -> tuple[EncodedData, int]:
         limit = recipe.tokens.max_length if training else 0
         rows, truncated = encode_words(recipe, tokenizer, examples, training=training)
-        questions, encoded = [], []
+        predicate_rows, encoded = [], []
         for sentence, row in zip(examples, rows, strict=True):
             for frame in sentence.frames or (None,):
                 if frame is None or not limit or frame.predicate < limit:
-                    questions.append(PredicateRow(sentence, frame))
+                    predicate_rows.append(PredicateRow(sentence, frame))
                     encoded.append(row)
-        return RoleData(encoded, questions, labels), truncated
+        return RoleData(encoded, predicate_rows, labels), truncated
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Return its tagged words, and the words from which the predicate finder learns."""
-        return super().loss_weight(inputs) + float((inputs["found"] != IGNORED).sum())
+        """Return the number of labelled words, plus the number of words that train the predicate finder."""
+        return super().loss_weight(inputs) + float((inputs["predicate_labels"] != IGNORED).sum())
 
-    def rows_of(self, example: Any) -> int:
+    def num_rows(self, example: Any) -> int:
         return max(1, len(example.frames))
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
-        return {"flag": recipe.model.predicate_dim, "finder": recipe.model.finder_channels}
+        return {"predicate_dim": recipe.model.predicate_dim, "finder_channels": recipe.model.finder_channels}
 
     def predictor(self, run: Run) -> Predictor:
         from .tag_predictor import RolePredictor

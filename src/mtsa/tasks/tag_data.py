@@ -99,7 +99,7 @@ class RoleData(EncodedData):
                 [None if one.frame is None else one.frame.predicate for one in asked], batch["input_ids"]
             ),
             "labels": tag_labels(tags, self.names, batch["input_ids"]),
-            "found": marks,
+            "predicate_labels": marks,
         }
 
     def predict(self, model: Any) -> RolePredictions:
@@ -140,7 +140,7 @@ def _temperatures(model: Any, data: TaggedData | RoleData) -> dict[str, float]:
     """The temperatures of the tags and of the predicate finder."""
     batches = sorted_batches(data.lengths, tokens=BATCH_TOKENS, most=BATCH_SIZE)
     found = labelled_logits(model, (data.collate(batch) for batch in batches))
-    keys = {"labels": "softmax_temperature", "found": "finder_temperature"}
+    keys = {"labels": "softmax_temperature", "predicate_labels": "finder_temperature"}
     return {keys[name]: fit_temperature(logits, labels) for name, (logits, labels) in found.items()}
 
 

@@ -101,7 +101,7 @@ def _print_roles(_: Any, answer: RoleSentence) -> None:
     """The roles of each predicate in brackets: [A0 The committee] [V approved] [A1 the plan]."""
     print(" ".join(answer.words))
     if not answer.frames:
-        print("  no predicate found")
+        print("no predicate found")
     for frame in answer.frames:
         print(f"  {answer.words[frame.predicate]}: {_bracketed(answer.words, frame.spans)}")
 

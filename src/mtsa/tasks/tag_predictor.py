@@ -22,11 +22,12 @@ from mtsa.data.srl_formats import default_lemma, sentence_to_json
 from mtsa.data.tagged import TaggedSentence
 from mtsa.data.tagger_inputs import Sentence, read_sentences, read_with_predicates
 from mtsa.errors import InputError
+from mtsa.messages import counted
 from mtsa.models.tag_inference import find_predicates, predicate_flags, predict_tags
 from mtsa.progress import advance
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
+from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
 from .tag_output import role_writer, tag_writer, tags_json
 
@@ -61,7 +62,7 @@ class WordPredictor(Predictor):
         return tuple(given)
 
     def stream(self, inputs: Iterable[Sentence | SentenceInput], **options: Any) -> Iterator[Any]:
-        refuse_unknown(options)
+        reject_unknown_options(options)
         for chunk in chunks(inputs):
             sentences = [given if isinstance(given, Sentence) else Sentence(self.words(given)) for given in chunk]
             yield from self._predict(sentences)
@@ -77,7 +78,7 @@ class WordPredictor(Predictor):
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
         """Return the file and its layout: that of the training data, unless the file extension differs."""
-        refuse_unknown(options, Layout.__dataclass_fields__)
+        reject_unknown_options(options, Layout.__dataclass_fields__)
         corpus = corpus_source(data, self.task)
         if corpus is not None:
             return corpus
@@ -125,9 +126,9 @@ class WordPredictor(Predictor):
 
         inputs = ("input_ids", "attention_mask", *(("predicates",) if self.with_roles else ()))
         first, after = self.model.decoder.allowed()
-        about = {"task": self.task, "labels": self.labels, "roles": self.with_roles, "inputs": list(inputs)}
+        metadata = {"task": self.task, "labels": self.labels, "roles": self.with_roles, "inputs": list(inputs)}
         outputs = ("probabilities", *(("predicate_probabilities",) if self.model.finder is not None else ()))
-        return ExportSpec(self.model, inputs, outputs, {**about, "first": first, "after": after}, "tags.py")
+        return ExportSpec(self.model, inputs, outputs, {**metadata, "first": first, "after": after}, "tags.py")
 
 
 class TagPredictor(WordPredictor):
@@ -142,22 +143,22 @@ class TagPredictor(WordPredictor):
         tags = {tag for example in examples for tag in example.tags}
         if tags and not tags & set(self.labels):
             shown = ", ".join(sorted(tags)[:3])
-            raise InputError(f"{name}: the model knows none of its tags ({shown}, ...); check --label-column")
+            raise InputError(f"{name}: none of its tags ({shown}, ...) is a tag of the model; check --label-column")
 
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
         return tag_writer(out)
 
-    def explain(self, question: Question | str) -> list[AttentionMaps]:
-        question = as_question(question)
+    def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
+        item = as_input(item)
         from mtsa.inference.attention_maps import record_attention
 
-        words, ids = self._encoded(question.text)
+        words, ids = self._encoded(item.text)
         (tagged,) = self.predict([words])
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         return [record_attention(self.model, self.model, inputs, list(words), " ".join(tagged.tags))]
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        return [tags_json(one) for one in self.predict([question.text for question in questions])]
+    def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        return [tags_json(one) for one in self.predict([item.text for item in inputs])]
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class RolePredictor(WordPredictor):
     """Semantic roles: `predict(sentences)` finds the predicates of each sentence and labels their roles."""
 
     predict_options = _READING | {"predicates"}
-    question_fields = frozenset({"predicate"})
+    input_fields = frozenset({"predicate"})
     with_roles = True
 
     def _predict(self, chunk: list[Sentence]) -> Iterator[RoleSentence]:
@@ -219,38 +220,38 @@ class RolePredictor(WordPredictor):
 
     # Explanation and server
 
-    def check_question(self, question: Question) -> None:
-        super().check_question(question)
-        if question.predicate is None:
+    def check_input(self, item: ModelInput) -> None:
+        super().check_input(item)
+        if item.predicate is None:
             return
-        count = len(self.words(question.text))
-        if not 0 <= question.predicate < count:
-            raise InputError(f"the predicate is word {question.predicate + 1}, but the text has {count} words")
+        count = len(self.words(item.text))
+        if not 0 <= item.predicate < count:
+            raise InputError(f"predicate {item.predicate + 1} is out of range; the text has {counted(count, 'word')}")
 
-    def _asked(self, question: Question) -> Sentence:
-        words = self.words(question.text)
-        if question.predicate is None:
+    def _asked(self, item: ModelInput) -> Sentence:
+        words = self.words(item.text)
+        if item.predicate is None:
             return Sentence(words)
-        return Sentence(words, ((question.predicate, default_lemma(words[question.predicate])),))
+        return Sentence(words, ((item.predicate, default_lemma(words[item.predicate])),))
 
-    def explain(self, question: Question | str) -> list[AttentionMaps]:
-        question = as_question(question)
+    def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
+        item = as_input(item)
         from mtsa.inference.attention_maps import record_attention
 
-        words, ids = self._encoded(question.text)
-        self.check_question(question)
-        (answer,) = self.stream([self._asked(question)])
+        words, ids = self._encoded(item.text)
+        self.check_input(item)
+        (answer,) = self.stream([self._asked(item)])
         frame = answer.frames[0] if answer.frames else None
         position = None if frame is None else frame.predicate
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "predicates": predicate_flags([position], ids)}
-        shown = "no predicate"
+        shown = "no predicate found"
         if frame is not None:
             shown = f"{words[frame.predicate]}: {', '.join(span.label for span in frame.spans)}"
         found = record_attention(self.model, self.model, inputs, list(words), shown)
         return [dataclasses.replace(found, predicate=position, predicates=tuple(one.predicate for one in answer.frames))]
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        return [sentence_to_json(one) for one in self.stream([self._asked(question) for question in questions])]
+    def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        return [sentence_to_json(one) for one in self.stream([self._asked(item) for item in inputs])]
 
 
 def _position(word: str, words: tuple[str, ...]) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from mtsa.data import tokenization
 from mtsa.data.bio import OUTSIDE, is_bio, tag_names
 from mtsa.data.check_tags import check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.tagged import inconsistent_tags, read_tagged, read_unconverted, stream_tagged
+from mtsa.data.tagged import inconsistent_tags, read_tagged, read_unconverted, stray_tags_message, stream_tagged
 from mtsa.data.validation_report import ValidationReport
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
@@ -23,10 +23,10 @@ from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Model, Recipe
 from mtsa.training.split import Split
 
-from .base import Sections, Task, unread_keys
+from .base import Sections, Task, reject_unused_keys
 from .encoded import EncodedData
 from .tag_data import TaggedData
-from .text import refuse_targets, shared_config
+from .text import reject_target_files, shared_config
 
 if TYPE_CHECKING:
     from torch import nn
@@ -48,10 +48,12 @@ class WordTask(Task):
         return tagger_settings(size, vectors=bool(recipe.vectors.file))
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        unread_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
-        unread_keys(recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column", "length_percentile"])
-        unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
-        refuse_targets(recipe, source)
+        reject_unused_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
+        reject_unused_keys(
+            recipe, source, self.name, "data", ["delimiter", "classes", "phrases", "pair_column", "length_percentile"]
+        )
+        reject_unused_keys(recipe, source, self.name, "tokens", ["vocab_size"])
+        reject_target_files(recipe, source)
         fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
         if fixed and recipe.model.activation != Model().activation:
             raise InputError(f"{source}: model.activation is not used by encoder {recipe.encoder['name']}; remove it")
@@ -69,7 +71,7 @@ class WordTask(Task):
             raise InputError(f"model.label_smoothing ({smoothing}) is too large for {len(labels)} tags")
         shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
         extra = self.extra_config(recipe)
-        return MtsaTaggerConfig(**shared, **extra, smoothing=smoothing, tag_dropout=recipe.model.tag_dropout)
+        return MtsaTaggerConfig(**shared, **extra, label_smoothing=smoothing, tag_dropout=recipe.model.tag_dropout)
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
         """Return additional keys of the model configuration."""
@@ -86,8 +88,11 @@ class WordTask(Task):
     def network_class(self, recipe: Recipe) -> type[nn.Module] | None:
         return Tagger
 
+    def length_limit(self, recipe: Recipe) -> str:
+        return f"Training sentences were truncated to {recipe.tokens.max_length:,} words; there is no limit in prediction."
+
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Return its tagged words."""
+        """Return the number of labelled words."""
         return float((inputs["labels"] != IGNORED).sum())
 
 
@@ -95,17 +100,17 @@ class Tagging(WordTask):
     """Tagging: a tag for each word."""
 
     name = "tagging"
+    title = "sequence tagging"
     columns = ("words", "tags")
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        unread_keys(recipe, source, self.name, "model", ["predicate_dim", "finder_channels"])
+        reject_unused_keys(recipe, source, self.name, "model", ["predicate_dim", "finder_channels"])
         super().check_settings(recipe, source)
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
         sentences = read_tagged(path, layout)
         stray = inconsistent_tags(sentences)
-        remark = f"{path.name}: tags mark spans except for {', '.join(stray[:5])}, so all are treated as plain tags"
-        return list(sentences), [remark] if stray else []
+        return list(sentences), [f"{path.name}: {stray_tags_message(stray)}"] if stray else []
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         return stream_tagged(Path(recipe.data.train), recipe.layout)

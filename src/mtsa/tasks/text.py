@@ -29,7 +29,7 @@ from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import METRICS, Recipe
 from mtsa.training.split import Split, check_labels
 
-from .base import Sections, Task, unread_keys
+from .base import Sections, Task, reject_unused_keys
 from .encoded import EncodedData
 from .text_data import TextData, encode_sides
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .text_predictor import TextPredictor
 
 _log = logging.getLogger(__name__)
-MODULES = "modules.json"  # what sentence-transformers looks for
+MODULES = "modules.json"  # read by sentence-transformers
 _MODULE = {"idx": 0, "name": "0", "path": "", "type": "mtsa.interop.sentences.SentenceModule"}
 
 
@@ -62,11 +62,13 @@ class TextTask(Task):
         return pretrained_settings(size, pretrained_facts(pretrained.model), frozen=pretrained.frozen, paired=self.paired)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        unread_keys(recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels", "tag_dropout"])
-        unread_keys(recipe, source, self.name, "tokens", ["vocab_size"])
+        reject_unused_keys(
+            recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels", "tag_dropout"]
+        )
+        reject_unused_keys(recipe, source, self.name, "tokens", ["vocab_size"])
         if recipe.data.phrases and recipe.data.format not in ("auto", "sst"):
             raise InputError(f"{source}: data.phrases applies to format sst only; remove it")
-        refuse_targets(recipe, source)
+        reject_target_files(recipe, source)
         if self.paired:
             return
         if recipe.model.highway:
@@ -94,9 +96,9 @@ class TextTask(Task):
         return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair)
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
-        told = Examples(Path(recipe.data.train), [])
-        yield from readers.stream_labelled(told, recipe.layout, number=self.numeric, paired=self.paired)
-        remarks += told.remarks()
+        examples = Examples(Path(recipe.data.train), [])
+        yield from readers.stream_labelled(examples, recipe.layout, number=self.numeric, paired=self.paired)
+        remarks += examples.remarks()
 
     def to_json(self, example: Example) -> dict[str, Any]:
         return {"text": example.text, "label": example.label} | ({} if example.pair is None else {"pair": example.pair})
@@ -118,12 +120,12 @@ class TextTask(Task):
     ) -> tuple[TextData, int]:
         limit = recipe.tokens.max_length
         if training and recipe.data.length_percentile < 100.0:
-            known, percentile = len(examples), recipe.data.length_percentile
+            total, percentile = len(examples), recipe.data.length_percentile
             examples = shorter_examples(tokenizer, examples, percentile)
             _log.info(
-                "train: %s of %s examples are longer than percentile %s of the text lengths",
-                known - len(examples),
-                known,
+                "train: dropped %s of %s examples longer than percentile %g of the text lengths (data.length_percentile)",
+                total - len(examples),
+                total,
                 percentile,
             )
         seconds = [example.pair or "" for example in examples] if self.paired else None
@@ -189,6 +191,7 @@ class Classification(TextTask):
     """Classification: a class for each text."""
 
     name = "classification"
+    title = "text classification"
     stratified = True
     weighs_classes = True
     selection_metrics = METRICS
@@ -200,6 +203,7 @@ class Regression(TextTask):
     """Regression: a number for each text."""
 
     name = "regression"
+    title = "text regression"
     numeric = True
     pipeline_tag = "text-classification"
 
@@ -208,6 +212,7 @@ class PairClassification(TextTask):
     """Pair classification: a class for each pair of texts."""
 
     name = "pair"
+    title = "classification of text pairs"
     stratified = True
     weighs_classes = True
     selection_metrics: ClassVar[tuple[str, ...]] = METRICS
@@ -228,6 +233,7 @@ class Similarity(PairClassification):
     """Similarity: a number for each pair of texts."""
 
     name = "similarity"
+    title = "similarity of text pairs"
     stratified = False
     weighs_classes = False
     selection_metrics = ()
@@ -241,15 +247,15 @@ def shorter_examples(tokenizer: Tokenizer, examples: Sequence[Example], percenti
     texts = [text for example in examples for text in (example.text, example.pair) if text is not None]
     rows, _ = tokenization.encode_texts(tokenizer, texts, 0)
     sizes = dict(zip(texts, map(len, rows), strict=True))
-    most = sorted(map(len, rows))[max(0, math.ceil(percentile / 100 * len(rows)) - 1)]
+    max_length = sorted(map(len, rows))[max(0, math.ceil(percentile / 100 * len(rows)) - 1)]
     return [
         example
         for example in examples
-        if sizes[example.text] <= most and (example.pair is None or sizes[example.pair] <= most)
+        if sizes[example.text] <= max_length and (example.pair is None or sizes[example.pair] <= max_length)
     ]
 
 
-def refuse_targets(recipe: Recipe, source: str) -> None:
+def reject_target_files(recipe: Recipe, source: str) -> None:
     """Reject settings that apply to translation only.
 
     Raises:
@@ -257,7 +263,7 @@ def refuse_targets(recipe: Recipe, source: str) -> None:
     """
     data = recipe.data
     if any((data.train_target, data.dev_target, data.test_target, *data.tests_target)):
-        raise InputError(f"{source}: files with translations apply to task translation only; remove them")
+        raise InputError(f"{source}: target files (train_target, ...) apply to task translation only; remove them")
     if recipe.translator != type(recipe.translator)():
         raise InputError(f"{source}: [translator] applies to task translation only; remove it")
 
@@ -298,8 +304,8 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
         for example in examples:
             if str(example.label) not in counts:
                 name = recipe.data.file(part)
-                known = f"{nearest(str(example.label), counts)}; correct it, or delete the row"
+                hint = f"{nearest(str(example.label), counts)}; correct it, or delete the row"
                 raise InputError(
-                    f'{name}, line {example.line}: label "{example.label}" does not occur in the training data; {known}'
+                    f'{name}, line {example.line}: label "{example.label}" does not occur in the training data; {hint}'
                 )
     return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))

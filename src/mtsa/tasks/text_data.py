@@ -13,11 +13,12 @@ from torch import Tensor
 
 from mtsa.data import tokenization
 from mtsa.data.batching import make_batch, pad_vectors
+from mtsa.errors import InputError
 from mtsa.metrics.calibration import fit_temperature, measure_calibration
 from mtsa.metrics.classification import score_classes
 from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.regression import score_numbers
-from mtsa.models.batched_inference import predict_logits, pretrained_vectors
+from mtsa.models.batched_inference import predict_logits, pretrained_vectors, stores_pooled
 from mtsa.models.length_groups import padded_size
 
 from .encoded import EncodedData
@@ -61,11 +62,14 @@ class TextData(EncodedData):
     def with_vectors(self, model: Any) -> TextData:
         """Return the data with the precomputed output of the pretrained model.
 
-        If only parameter-free pooling follows, the token vectors are replaced by one pooled vector.
+        If only parameter-free pooling follows, the token vectors of each text are replaced by the pooled vector.
         """
         rows, vectors = pretrained_vectors(model, self.rows, self.types)
         if self.pairs is None:
-            return dataclasses.replace(self, rows=rows, types=_cut(self.types, rows), vectors=vectors)
+            types = self.types
+            if types is not None and stores_pooled(model):
+                types = [[0, 1]] * len(rows)
+            return dataclasses.replace(self, rows=rows, types=types, vectors=vectors)
         pairs, second = pretrained_vectors(model, self.pairs)
         return dataclasses.replace(self, rows=rows, pairs=pairs, vectors=vectors, pair_vectors=second)
 
@@ -94,10 +98,6 @@ class TextData(EncodedData):
         return super().token_count(batch) + second
 
 
-def _cut(types: list[list[int]] | None, rows: list[list[int]]) -> list[list[int]] | None:
-    return None if types is None else [kinds[: len(row)] for kinds, row in zip(types, rows, strict=True)]
-
-
 def encode_sides(
     tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, limit: int, *, joint: bool
 ) -> tuple[TextData, int]:
@@ -119,3 +119,21 @@ def encode_sides(
         return TextData(rows, labels, []), truncated
     pairs, more = tokenization.encode_texts(tokenizer, seconds, limit)
     return TextData(rows, labels, [], pairs), truncated + more
+
+
+def check_inputs(texts: Sequence[object], paired: bool) -> None:
+    """Check that inputs are strings, or pairs of strings.
+
+    Raises:
+        InputError: another type.
+    """
+    for text in texts:
+        if not _is_text(text, paired):
+            wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
+            raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected {wanted}; remove or replace missing values")
+
+
+def _is_text(text: object, paired: bool) -> bool:
+    if not paired:
+        return isinstance(text, str)
+    return isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(side, str) for side in text)

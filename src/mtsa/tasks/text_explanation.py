@@ -44,8 +44,16 @@ def explain_sequence(
     ids = torch.tensor([[encoding.ids[place] for place in kept]])
     inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
     if len(texts) == 2:
-        inputs["types"] = torch.tensor([encoding.type_ids])
+        inputs = {
+            "input_ids": ids,
+            "token_type_ids": torch.tensor([encoding.type_ids]),
+            "attention_mask": torch.ones_like(ids),
+        }
     tokens = [encoding.tokens[place] for place in kept]
     words, word_of = group_pieces(encoding, texts, kept)
     model = predictor.model
-    return merge_words(record_attention(model, model.sentences, inputs, tokens, prediction, output=output), words, word_of)
+    return merge_words(
+        record_attention(model, model if len(texts) == 2 else model.sentences, inputs, tokens, prediction, output=output),
+        words,
+        word_of,
+    )

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,34 +20,53 @@ from mtsa.files import replacing
 from .inputs import exists
 
 if TYPE_CHECKING:
-    from .text_predictor import Prediction, TextPredictor
+    from .text_predictor import TextPredictor
 
 READING = frozenset({"text_column", "pair_column", "format", "encoding", "delimiter"})
 """Options of `mtsa predict` for the layout of a file."""
 Row = dict[str, Any]
-Write = Callable[[Example, "Prediction"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Prediction for one text: the most probable label and all probabilities, or a number."""
+
+    label: str | None
+    probabilities: dict[str, float]
+    value: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that are set."""
+        if self.label is None:
+            return {"value": self.value}
+        return {"label": self.label, "probabilities": self.probabilities}
+
+
+Write = Callable[[Example, Prediction], None]
 
 
 def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[list[str], Iterator[Row]]:
-    """Return the columns of `--keep`, and their values row by row; an infinite iterator of empty rows without columns.
+    """Return the columns of `--keep-columns`, and their values row by row; an infinite iterator of empty rows without columns.
 
     Raises:
         InputError: a column does not exist, or the table is invalid.
     """
-    keep, source = options.get("keep"), str(options.get("source", ""))
+    keep, source = options.get("keep_columns"), str(options.get("source", ""))
     if keep is None:
         return [], itertools.repeat({})
     names = [name.strip() for name in keep.split(",") if name.strip()]
     if not exists(source) or Path(source).suffix.lower() not in readers.ENDINGS:
-        raise InputError("--keep selects columns of a table; use a .csv, .tsv or .jsonl file")
+        raise InputError("--keep-columns selects columns of a table; use a .csv, .tsv or .jsonl file")
     own = {"label", "value", "probabilities", *predictor.labels}
     for name in names:
         if name in own:
-            raise InputError(f"--keep {name}: the output already has a column of this name; rename it in {source}")
+            raise InputError(f"--keep-columns {name}: the output already has a column of this name; rename it in {source}")
     path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
     layout = readers.resolve_layout(layout, path, paired=predictor.paired)
     if layout.format not in (*readers.TABLE_FORMATS, "nli"):
-        raise InputError(f"--keep selects columns of a table, but format {layout.format} has no columns; remove it")
+        raise InputError(
+            f"--keep-columns selects columns of a table, but format {layout.format} has no columns; remove --keep-columns"
+        )
     rows = (
         pair_formats.nli_rows(path, layout.encoding)
         if layout.format == "nli"
@@ -71,8 +91,10 @@ def text_writer(
     Raises:
         InputError: the file cannot be written, or the options are incompatible.
     """
-    if submission and (not labels or names):
-        raise InputError("--submission applies to classification only and cannot be combined with --keep; remove one of them")
+    if submission and not labels:
+        raise InputError("--submission applies to classification only; remove it")
+    if submission and names:
+        raise InputError("--submission cannot be combined with --keep-columns; remove one of them")
     if submission and (out is None or out.suffix.lower() != ".csv"):
         raise InputError("--submission writes a .csv file; specify it with --out")
     if out is None:

@@ -6,7 +6,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,11 @@ from mtsa.metrics.protocol import PartScore
 from mtsa.models.batched_inference import sentence_vectors
 
 from .inputs import STDIN, check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
+from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
-from .text_data import TextData, encode_sides
+from .text_data import TextData, check_inputs, encode_sides
 from .text_explanation import explain_sequence
-from .text_output import READING, kept_columns, text_writer
+from .text_output import READING, Prediction, kept_columns, text_writer
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
@@ -39,21 +38,6 @@ Text = str | tuple[str, str]
 """An input: a text, or a pair of texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Prediction for one text: the most probable label and all probabilities, or a number."""
-
-    label: str | None
-    probabilities: dict[str, float]
-    value: float | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that are set."""
-        if self.label is None:
-            return {"value": self.value}
-        return {"label": self.label, "probabilities": self.probabilities}
-
-
 class TextPredictor(Predictor):
     """Predicts a class or a number for each text. Inputs are strings; for pair models, tuples of two strings.
 
@@ -63,7 +47,7 @@ class TextPredictor(Predictor):
         numeric: whether predictions are numbers.
     """
 
-    predict_options = READING | {"pair", "keep", "submission"}
+    predict_options = READING | {"pair", "keep_columns", "submission"}
     evaluate_options = READING | {"label_column"}
 
     def __init__(self, run: Run, *, paired: bool = False, numeric: bool = False) -> None:
@@ -71,16 +55,22 @@ class TextPredictor(Predictor):
         self.paired, self.numeric = paired, numeric
         self.joint = paired and run.recipe.model.pair_encoding == "joint"
         if paired:
-            self.question_fields = frozenset({"pair"})  # type: ignore[misc]
+            self.input_fields = frozenset({"pair"})  # type: ignore[misc]
         if not numeric:
-            self.evaluate_options = type(self).evaluate_options | {"picture"}  # type: ignore[misc]
+            self.evaluate_options = type(self).evaluate_options | {"plot"}  # type: ignore[misc]
 
     def stream(self, inputs: Iterable[Text], **options: Any) -> Iterator[Prediction]:
-        refuse_unknown(options)
+        reject_unknown_options(options)
         if isinstance(inputs, str):
             raise InputError("predict expects a list of texts; pass a single text as a list: predict([text])")
         for chunk in chunks(inputs):
             yield from self._predictions(self.encode(chunk).predict(self.model))
+
+    def no_vectors_reason(self) -> str:
+        return (
+            "this model encodes both texts of a pair as one sequence and has no vectors of single texts; train a model with "
+            'model.pair_encoding = "separate"'
+        )
 
     def embed(self, texts: Iterable[str]) -> Tensor:
         """Return the sentence vector [n, D] of each text, which is the input of the head."""
@@ -89,14 +79,11 @@ class TextPredictor(Predictor):
     def embed_stream(self, texts: Iterable[str]) -> Iterator[Tensor]:
         """Yield vectors [some, D] of texts, in order, in constant memory."""
         if self.joint:
-            raise InputError(
-                "this model encodes both texts of a pair as one sequence and has no vectors of single texts; "
-                'train it with model.pair_encoding="separate"'
-            )
+            raise InputError(self.no_vectors_reason())
         if isinstance(texts, str):
             raise InputError("embed expects a list of texts; pass a single text as a list: embed([text])")
         for chunk in chunks(texts):
-            _check_texts(chunk, paired=False)
+            check_inputs(chunk, paired=False)
             rows, _ = tokenization.encode_texts(self.tokenizer, chunk, self.recipe.tokens.max_length)
             yield sentence_vectors(self.model, rows)
 
@@ -209,7 +196,7 @@ class TextPredictor(Predictor):
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:
         """Return the file and its layout: that of the training data, with the format of tables inferred from the extension."""
-        refuse_unknown(options, Layout.__dataclass_fields__)
+        reject_unknown_options(options, Layout.__dataclass_fields__)
         corpus = corpus_source(data, self.task)
         if corpus is not None:
             return corpus
@@ -238,7 +225,7 @@ class TextPredictor(Predictor):
             if is_corpus(source) or Path(source).suffix.lower() in (*readers.ENDINGS, ".txt") or exists(source):
                 return self.examples(source, **{key: value for key, value in options.items() if key in READING})
             check_not_file(source)
-        self.check_question(Question(source, pair))
+        self.check_input(ModelInput(source, pair))
         return [Example(source, None, 1, pair)]
 
     def predict_each(self, inputs: Iterable[Example], options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -256,9 +243,9 @@ class TextPredictor(Predictor):
 
     # Explanation, export, server
 
-    def explain(self, question: Question | str) -> list[AttentionMaps]:
-        question = as_question(question)
-        texts = [question.text] if question.pair is None else [question.text, question.pair]
+    def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
+        item = as_input(item)
+        texts = [item.text] if item.pair is None else [item.text, item.pair]
         (prediction,) = self.predict([texts[0] if len(texts) == 1 else (texts[0], texts[1])])
         if prediction.label is None:
             shown, output = f"{prediction.value:.3g}", 0
@@ -272,28 +259,28 @@ class TextPredictor(Predictor):
     def explain_text(self, text: str) -> AttentionMaps:
         if self.joint:  # as `texts_of` gives it
             first, _, second = text.partition("\t")
-            return self.explain(Question(first, second))[0]
-        return explain_sequence(self, [text], "") if self.paired else self.explain(Question(text))[0]
+            return self.explain(ModelInput(first, second))[0]
+        return explain_sequence(self, [text], "") if self.paired else self.explain(ModelInput(text))[0]
 
-    def input_length(self, question: Question) -> int:
-        if self.joint and question.pair is not None:
-            (both,), _ = tokenization.encode_pairs(self.tokenizer, [question.text], [question.pair], 0)
+    def input_length(self, item: ModelInput) -> int:
+        if self.joint and item.pair is not None:
+            (both,), _ = tokenization.encode_pairs(self.tokenizer, [item.text], [item.pair], 0)
             return len(both.ids)
-        return super().input_length(question)
+        return super().input_length(item)
 
     def export_spec(self) -> ExportSpec:
         from mtsa.inference.graph_export import ExportSpec
 
         second = ("token_type_ids",) if self.joint else ("pair_ids", "pair_mask") if self.paired else ()
         inputs = ("input_ids", "attention_mask", *second)
-        about = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
+        metadata = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
         output = "probabilities" if self.labels else "numbers"
         limit = self.recipe.tokens.max_length
         return ExportSpec(
             self.model,
             inputs,
             (output,),
-            about,
+            metadata,
             "sentences.py",
             limit,
             softmax=bool(self.labels),
@@ -319,9 +306,9 @@ class TextPredictor(Predictor):
         labels = [] if any(example.label is None for example in found) else [str(example.label) for example in found]
         return CheckTexts(self.encode([_input_of(example) for example in found]), labels)
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        inputs = [(one.text, one.pair) if one.pair is not None else one.text for one in questions]
-        return [prediction.as_json() for prediction in self.predict(inputs)]
+    def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        texts = [(item.text, item.pair) if item.pair is not None else item.text for item in inputs]
+        return [prediction.as_json() for prediction in self.predict(texts)]
 
     # Steps
 
@@ -331,7 +318,7 @@ class TextPredictor(Predictor):
         Raises:
             InputError: an input is not a string, or not a pair of strings for pair models.
         """
-        _check_texts(texts, self.paired)
+        check_inputs(texts, self.paired)
         firsts, seconds = [text[0] if self.paired else str(text) for text in texts], None
         if self.paired:
             seconds = [text[1] for text in texts]
@@ -351,16 +338,3 @@ class TextPredictor(Predictor):
 
 def _input_of(example: Example) -> Text:
     return example.text if example.pair is None else (example.text, example.pair)
-
-
-def _check_texts(texts: Sequence[object], paired: bool) -> None:
-    for text in texts:
-        if not _is_text(text, paired):
-            wanted = "pairs of texts: predict([(first, second), ...])" if paired else "texts"
-            raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected {wanted}; drop or replace such values first")
-
-
-def _is_text(text: object, paired: bool) -> bool:
-    if not paired:
-        return isinstance(text, str)
-    return isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(side, str) for side in text)

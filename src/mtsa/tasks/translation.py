@@ -41,7 +41,7 @@ from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Recipe, Vectors
 from mtsa.training.split import Split
 
-from .base import Sections, Task, unread_keys
+from .base import Sections, Task, reject_unused_keys
 from .encoded import EncodedData
 
 if TYPE_CHECKING:
@@ -136,13 +136,13 @@ class Translation(Task):
         return {"name": name}
 
     def check_encoder(self, recipe: Recipe, source: str) -> None:
-        """Return the encoder is the Transformer's own, with multi-head or tensorized attention; see `check_settings`."""
+        """Do nothing: the encoder is part of the Transformer, and `check_settings` checks it."""
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels", "tag_dropout"]
-        unread_keys(recipe, source, self.name, "model", names)
+        reject_unused_keys(recipe, source, self.name, "model", names)
         unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column", "length_percentile"]
-        unread_keys(recipe, source, self.name, "data", unread)
+        reject_unused_keys(recipe, source, self.name, "data", unread)
         if recipe.vectors != Vectors() or recipe.pretrained.model or recipe.tokens.min_freq:
             raise InputError(f"{source}: task translation uses subwords; remove [vectors], [pretrained] and tokens.min_freq")
         _check_sizes(recipe, source)
@@ -152,21 +152,21 @@ class Translation(Task):
     # Data
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
-        if target is None:  # an embedded corpus, or a table
-            found = readers.read(path, layout)
+        if target is None:  # an built-in corpus, or a table
+            examples = readers.read(path, layout)
         else:
-            found = read_parallel(path, target, "utf-8" if layout.encoding == "auto" else layout.encoding)
-        return list(found), found.remarks()
+            examples = read_parallel(path, target, "utf-8" if layout.encoding == "auto" else layout.encoding)
+        return list(examples), examples.remarks()
 
     def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
         named = "translation" if rows and "translation" in rows[0] else "label"
         return Layout(format="jsonl", label_column=named)
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
-        told = Examples(Path(recipe.data.train), [])
+        examples = Examples(Path(recipe.data.train), [])
         encoding = "utf-8" if recipe.layout.encoding == "auto" else recipe.layout.encoding
-        yield from stream_parallel(told, Path(recipe.data.train_target), encoding)
-        remarks += told.remarks()
+        yield from stream_parallel(examples, Path(recipe.data.train_target), encoding)
+        remarks += examples.remarks()
 
     def to_json(self, example: Example) -> dict[str, Any]:
         return {"text": example.text, "label": example.label}
@@ -203,6 +203,9 @@ class Translation(Task):
             return f"{counted(count, 'pair')} with a side of more than {limit} subwords skipped (tokens.max_length)"
         return f"{counted(count, 'text')} truncated to {limit} subwords"
 
+    def length_limit(self, recipe: Recipe) -> str:
+        return f"Texts are truncated to {recipe.tokens.max_length:,} subwords."
+
     def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
         return config_of(recipe, inputs.tokenizer.get_vocab_size())
 
@@ -220,13 +223,13 @@ class Translation(Task):
         return smoothed_loss(logits, inputs["labels"], recipe.model.label_smoothing)
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
-        """Return its target tokens."""
+        """Return the number of target tokens."""
         return float((inputs["labels"] != IGNORED).sum())
 
     def write_extra(self, recipe: Recipe, folder: Path) -> list[str]:
         settings = recipe.translator
-        most = 2 * (recipe.tokens.max_length or _LONGEST) + 10
-        generation_config(settings.num_beams, settings.length_penalty, most).save_pretrained(folder)
+        max_new_tokens = 2 * (recipe.tokens.max_length or _LONGEST) + 10
+        generation_config(settings.num_beams, settings.length_penalty, max_new_tokens).save_pretrained(folder)
         return ["generation_config.json"]
 
     # Use
@@ -276,10 +279,10 @@ def _check_attention(recipe: Recipe, source: str) -> None:
         raise InputError(f'{source}: encoder.name is "{name}"; task translation supports the encoders multihead and mtsa')
     if name == "multihead" and recipe.encoder_options:
         raise InputError(f"{source}: encoder multihead has no options for task translation; set the sizes in [translator]")
-    known = [key.name for key in dataclasses.fields(PatchOptions)]
+    options = [key.name for key in dataclasses.fields(PatchOptions)]
     for key in recipe.encoder_options:
-        if key not in known:
-            raise InputError(f'{source}: encoder mtsa has no option "{key}" for task translation; {nearest(key, known)}')
+        if key not in options:
+            raise InputError(f'{source}: encoder mtsa has no option "{key}" for task translation; {nearest(key, options)}')
     try:
         if recipe.swap is not None:
             PatchOptions(**recipe.swap).rules(recipe.translator.heads)
@@ -290,14 +293,14 @@ def _check_attention(recipe: Recipe, source: str) -> None:
 def _check_files(recipe: Recipe, source: str) -> None:
     data = recipe.data
     pairs = [(data.train, data.train_target), (data.dev, data.dev_target), (data.test, data.test_target)]
-    alone = any(bool(one) != bool(other) and not _whole(one) for one, other in pairs)
-    twice = next((one for one, other in pairs if one and one == other), None)
-    if twice:
-        raise InputError(f"{source}: {twice} is used as source and as target; specify two different files")
-    if alone or len(data.tests) != len(data.tests_target):
-        raise InputError(f"{source}: every file needs a target file with translations: --train A.en A.de")
+    unpaired = any(bool(one) != bool(other) and not _has_both_sides(one) for one, other in pairs)
+    duplicate = next((one for one, other in pairs if one and one == other), None)
+    if duplicate:
+        raise InputError(f"{source}: {duplicate} is used as source and as target; specify two different files")
+    if unpaired or len(data.tests) != len(data.tests_target):
+        raise InputError(f"{source}: missing target file; pass two files, such as --train A.en A.de")
 
 
-def _whole(name: str) -> bool:
-    """Whether one name means texts and translations."""
+def _has_both_sides(name: str) -> bool:
+    """Return whether data of this name contains both texts and translations."""
     return is_corpus(name) or is_shards(name) or name == IN_MEMORY

@@ -22,7 +22,7 @@ from mtsa.models.translator import translate
 
 from .encoded import EncodedData
 from .inputs import check_not_file, exists, standard_lines
-from .predictor import Predictor, Question, as_question, chunks, corpus_source, refuse_unknown
+from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
 from .translation import TranslationData
 
@@ -38,7 +38,7 @@ class TranslationPredictor(Predictor):
     evaluate_options = frozenset({"num_beams", "encoding", "target"})
 
     def stream(self, inputs: Iterable[str], num_beams: int | None = None, **options: Any) -> Iterator[str]:
-        refuse_unknown(options, ("num_beams",))
+        reject_unknown_options(options, ("num_beams",))
         settings = self.recipe.translator
         for chunk in chunks(inputs):
             for text in chunk:
@@ -98,16 +98,16 @@ class TranslationPredictor(Predictor):
 
     # Explanation, export, server
 
-    def explain(self, question: Question | str) -> list[AttentionMaps]:
-        question = as_question(question)
+    def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
+        item = as_input(item)
         from mtsa.inference.attention_maps import empty_text_error, record_attention
 
-        self.check_question(question)
-        if not question.text.strip():
+        self.check_input(item)
+        if not item.text.strip():
             raise empty_text_error()
-        ids = self.tokenizer.encode(question.text.strip()).ids
+        ids = self.tokenizer.encode(item.text.strip()).ids
         inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
-        pieces, (answer,) = subwords.subword_texts(self.tokenizer, ids), self.predict([question.text])
+        pieces, (answer,) = subwords.subword_texts(self.tokenizer, ids), self.predict([item.text])
         return [record_attention(self.model, self.model.get_encoder(), inputs, pieces, answer)]
 
     def export_spec(self) -> ExportSpec:
@@ -115,8 +115,8 @@ class TranslationPredictor(Predictor):
             "export does not support translation models; it supports classification, regression, pair models and taggers"
         )
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        return [{"translation": text} for text in self.predict([question.text for question in questions])]
+    def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
+        return [{"translation": text} for text in self.predict([item.text for item in inputs])]
 
 
 def _until_empty(encoding: str) -> Iterator[str]:

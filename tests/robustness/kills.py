@@ -163,7 +163,7 @@ def gpt(folder: Path) -> Work:
 
     def run(own):
         if not done(own):
-            pretrain_tiny.run(own / "gpt", shared=False, save_every=1)
+            pretrain_tiny.run(own / "gpt", sharded=False, save_every=1)
 
     return Work("pretraining", run, done, lambda own: (own / "gpt" / "model.safetensors").read_bytes(), 1.5)
 
@@ -232,7 +232,8 @@ def downloading(folder: Path) -> Work:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wanted = Download(f"http://127.0.0.1:{server.server_address[1]}/x.bin", "x.bin")
     return Work(
-        "downloading", lambda own: fetch(wanted, own, pause=0.0), lambda own: (own / "x.bin").exists() and _locked(own),
+        "downloading", lambda own: fetch(wanted, own, backoff_seconds=0.0),
+        lambda own: (own / "x.bin").exists() and _locked(own),
         lambda own: (own / "x.bin").read_bytes(), 0.6,
     )  # fmt: skip
 

@@ -165,7 +165,7 @@ def _put(path: Path, raw: bytes) -> Path:
     return path
 
 
-def attack(reader: Reader, folder: Path, count: int, seed: int) -> dict[str, int]:
+def fuzz(reader: Reader, folder: Path, count: int, seed: int) -> dict[str, int]:
     """Give a reader so many damaged files; how many it refused, and how many it read all the same."""
     rng = random.Random(f"{reader.name} {seed}")
     path = folder / reader.file

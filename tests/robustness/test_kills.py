@@ -1,11 +1,11 @@
-"""A few kills at each kind of work; `python -m tests.attack` makes many more."""
+"""A few kills at each kind of work; `python -m tests.robustness` makes many more."""
 
 import shutil
 import time
 
 import pytest
 
-from tests.attack.kills import WORKS, Work, gpt, survive, training
+from tests.robustness.kills import WORKS, Work, gpt, survive, training
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import ServedModel
 from mtsa.training.run_directory import MANIFEST
-from tests.attack.inputs import damaged
+from tests.robustness.inputs import damaged
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "recipe.toml", "model.safetensors", MANIFEST)
 TEXT = "the old red dog"
@@ -25,7 +25,7 @@ def question(task: str) -> dict[str, object]:
     return {"text": TEXT} | ({"pair": "a pear"} if task == "pair" else {"predicate": 1} if task == "srl" else {})
 
 
-def attack_folder(task: str, run: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
+def fuzz_folder(task: str, run: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
     """Damage a file of a run folder, make the manifest match, open it and ask: as often as `count` says."""
     rng = random.Random(f"{task} {seed}")
     shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints"))
@@ -48,7 +48,7 @@ def attack_folder(task: str, run: Path, folder: Path, count: int, seed: int) -> 
     return {"tried": count, "refused": refused, "read": count - refused}
 
 
-def attack_server(runs, count: int, seed: int) -> dict[str, int]:
+def fuzz_server(runs, count: int, seed: int) -> dict[str, int]:
     """Send damaged requests to a server with all the runs: an answer, or a status of 4xx with one sentence."""
     rng = random.Random(seed)
     refused = 0
@@ -56,9 +56,9 @@ def attack_server(runs, count: int, seed: int) -> dict[str, int]:
     with TestClient(app, base_url="http://localhost") as client:
         for _ in range(count):
             task = rng.choice(list(runs))
-            asked = {"questions": [question(task)] * 2} if rng.random() < 0.5 else {"question": question(task)}
+            asked = {"inputs": [question(task)] * 2} if rng.random() < 0.5 else {"input": question(task)}
             body = damaged(json.dumps({"model": task, **asked}).encode(), rng)
-            path = "/api/predict" if "questions" in asked else "/api/look"
+            path = "/api/predict" if "inputs" in asked else "/api/explain"
             answer = client.post(path, content=body, headers={"content-type": "application/json"})
             if answer.status_code != 200:
                 told = answer.json()

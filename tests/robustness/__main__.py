@@ -1,4 +1,4 @@
-"""`python -m tests.attack --out results/attack`: damaged files to every reader, kills at every work, and a record."""
+"""`python -m tests.robustness --out results/attack`: damaged files to every reader, kills at every work, and a record."""
 
 import argparse
 import tempfile
@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 
 from mtsa.files import write_json
-from mtsa.machine import circumstances
-from tests.attack.inputs import attack, readers_of
-from tests.attack.kills import WORKS, survive
-from tests.attack.models import attack_folder, attack_server
+from mtsa.machine import environment_info
+from tests.robustness.inputs import fuzz, readers_of
+from tests.robustness.kills import WORKS, survive
+from tests.robustness.models import fuzz_folder, fuzz_server
 from tests.trained_models import train_every_task
 
 
@@ -35,17 +35,17 @@ def main():
             print(kills[-1], flush=True)
         inputs = []
         for reader in readers_of(folder / "files"):
-            inputs.append({"name": reader.name, **attack(reader, folder / "files", asked.inputs, asked.seed)})
+            inputs.append({"name": reader.name, **fuzz(reader, folder / "files", asked.inputs, asked.seed)})
             print(inputs[-1], flush=True)
         (folder / "runs").mkdir()
         runs = train_every_task(folder / "runs")
         for task, predictor in runs.items():
-            found = attack_folder(task, predictor.run.folder, folder / f"damaged-{task}", asked.inputs, asked.seed)
+            found = fuzz_folder(task, predictor.run.folder, folder / f"damaged-{task}", asked.inputs, asked.seed)
             inputs.append({"name": f"run folder: {task}", **found})
             print(inputs[-1], flush=True)
-        inputs.append({"name": "request to the server", **attack_server(runs, asked.inputs, asked.seed)})
+        inputs.append({"name": "request to the server", **fuzz_server(runs, asked.inputs, asked.seed)})
         print(inputs[-1], flush=True)
-    record = {"kind": "attack", **circumstances(), "seed": asked.seed, "inputs": inputs, "kills": kills}
+    record = {"kind": "attack", **environment_info(), "seed": asked.seed, "inputs": inputs, "kills": kills}
     write_json(asked.out / "bench-attack.json", record)
 
 

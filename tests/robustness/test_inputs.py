@@ -1,15 +1,15 @@
-"""Damaged files to every reader; `python -m tests.attack` gives them many more."""
+"""Damaged files to every reader; `python -m tests.robustness` gives them many more."""
 
 import pytest
 
-from tests.attack.inputs import attack, readers_of
+from tests.robustness.inputs import fuzz, readers_of
 
 COUNT = 150
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("attack")
+    return tmp_path_factory.mktemp("fuzz")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_all_readers_are_attacked(known):
+def test_all_readers_are_fuzzed(known):
     assert set(known) == set(NAMES)
 
 
@@ -38,6 +38,6 @@ def test_a_good_file_is_read(known, folder, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_files_are_read_or_refused(known, folder, name):
-    found = attack(known[name], folder, COUNT, seed=0)
+    found = fuzz(known[name], folder, COUNT, seed=0)
     assert found["tried"] == COUNT
     assert found["refused"] > 0  # the damage is real
