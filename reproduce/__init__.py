@@ -1,1 +1,1 @@
-"""Experiments: the paper's tables, unit by unit, from records that say how each number came about."""
+"""Experiments that reproduce the paper's tables. Every number is computed from recorded runs."""

@@ -32,20 +32,25 @@ def main() -> None:
 def table(
     name: Annotated[str, typer.Argument(help="classification, nli, srl, translation, pretrained, fine-tuning, or repairs.")],
     data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors; glove.6B.zip of the data folder by default.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors; default: glove.6B.zip in the data folder.")] = None,
     pretrained: Annotated[
         list[str] | None, typer.Option(help="NAME=FOLDER of a pretrained model (gpt or minilm); may be repeated.")
     ] = None,
-    datasets: Annotated[str, typer.Option(help="Data sets, separated by commas; those that are there by default.")] = "",
-    models: Annotated[str, typer.Option(help="Models, separated by commas; all by default.")] = "",
-    runs: Annotated[int, typer.Option(min=0, help="Folds or seeds of each cell at most; 0: all.")] = 0,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Start no run that would end later than this.")] = None,
-    records: Annotated[Path | None, typer.Option(help="Folder of the records; results/NAME by default.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; print the table from the existing records.")] = False,
+    datasets: Annotated[
+        str, typer.Option(help="Comma-separated data sets; default: all that are present in the data folder.")
+    ] = "",
+    models: Annotated[str, typer.Option(help="Comma-separated models; default: all.")] = "",
+    runs: Annotated[int, typer.Option(min=0, help="Maximum number of folds or seeds per cell; 0: all.")] = 0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="Time budget in minutes; runs that are estimated to exceed it are not started."),
+    ] = None,
+    records: Annotated[Path | None, typer.Option(help="Folder of the records; default: results/NAME.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Only print the table from existing records.")] = False,
 ) -> None:
     """Measure a table of the paper, or print it from its records.
 
-    Stop it at any time and rerun the command to resume. Several processes can share the work.
+    The command can be interrupted at any time; rerun it to resume. Several processes can work on the same folder.
     """
     from mtsa.errors import InputError
 
@@ -60,10 +65,10 @@ def table(
     with exit_on_error():
         check_names([name], TABLES, "table")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise InputError("tables do not run under torchrun; start the command several times, the processes share the runs")
+            raise InputError("torchrun is not supported; to use several processes, start the command several times")
         definition, folder = TABLES[name], records or Path("results") / name
         if folder.exists() and not folder.is_dir():
-            raise InputError(f"--records {folder} is a file; name a folder")
+            raise InputError(f"--records {folder} is a file; choose a folder")
         if not show:
             paths = Paths(data, vectors, _folders(pretrained or []))
             end = None if minutes is None else time.monotonic() + 60 * minutes
@@ -73,26 +78,31 @@ def table(
                 if before is not None and [run.path for run in chosen] == [run.path for run in before]:
                     break
                 rest = None if end is None else max(0.0, end - time.monotonic()) / 60
-                left, before = execute_all(chosen, folder, minutes=rest, say=typer.echo), chosen
-            if left.runs:
+                remaining, before = execute_all(chosen, folder, minutes=rest, say=typer.echo), chosen
+            if remaining.runs:
                 typer.echo(
-                    f"{len(left.runs)} runs are left, about {left.seconds / 60:.0f} minutes; rerun the command to resume"
+                    f"{len(remaining.runs)} runs remaining, about {remaining.seconds / 60:.0f} minutes; "
+                    "rerun the command to resume"
                 )
-        recorded = read_records(folder)
-        found = definition.check(recorded)
-        if definition.dev_only and found:
+        all_records = read_records(folder)
+        complete = definition.check(all_records)
+        if definition.dev_only and complete:
             screened = read_records(folder.parent / "nli")
-            typer.echo(markdown(changes_page.change_rows(definition, changes_page.changes(definition, found, screened))))
+            changes = changes_page.changes(definition, complete, screened)
+            typer.echo(markdown(changes_page.change_rows(definition, changes)))
+            single = changes_page.single_rows(definition, complete, changes)
+            if len(single) > 1:
+                typer.echo(f"\nWithout a comparison\n\n{markdown(single)}")
             return
-        if recorded and not found:
-            typer.echo(f"{folder} has {len(recorded)} records of screening, but none of a complete run yet")
+        if all_records and not complete:
+            typer.echo(f"{folder} contains {len(all_records)} screening records, but no complete run")
             return
-        if not found:
-            raise InputError(f"{folder} has no records yet; run the command without --show")
-        for view in definition.shown(found):
-            typer.echo(f"{view.title}\n\n{markdown(definition.rows(view, found))}\n")
+        if not complete:
+            raise InputError(f"{folder} contains no records; run the command without --show")
+        for view in definition.shown(complete):
+            typer.echo(f"{view.title}\n\n{markdown(definition.rows(view, complete))}\n")
         for claim in (*claims.CLAIMS, *claims.COMPARISONS):
-            compared = claims.findings(claim, found) if claim.table is definition else []
+            compared = claims.findings(claim, complete) if claim.table is definition else []
             if any(one.difference is not None for one in compared):
                 typer.echo(f"{claim.text}\n\n{markdown(claims.finding_rows(compared))}\n")
 
@@ -120,7 +130,7 @@ def _folders(given: list[str]) -> dict[str, Path]:
 
 @app.command("figure")
 def figure(
-    out: Annotated[Path, typer.Option(help="The picture to write (PNG).")] = Path("figure-1c.png"),
+    out: Annotated[Path, typer.Option(help="Output file (PNG).")] = Path("figure-1c.png"),
     records: Annotated[Path, typer.Option(help="Folder of the records of table nli.")] = Path("results/nli"),
     cost: Annotated[Path, typer.Option(help="Record of `bench nli --data`.")] = Path("results/nli-cost/bench-nli.json"),
 ) -> None:
@@ -137,13 +147,13 @@ def figure(
 @app.command("params")
 def params(
     task: Annotated[str, typer.Option(help="nli: the models of the paper's Tables 1 and 3.")] = "nli",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, name to count.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Trained parameters of the paper's settings (300-d words), word vectors left out."""
+    """Count the trainable parameters of the paper's models, without word embeddings."""
     from .parameter_counts import nli_counts
 
     if task != "nli":
-        fail(f'task "{task}" has no counts; it must be nli')
+        fail(f'unknown task "{task}"; only nli is supported')
     counts = nli_counts()
     if as_json:
         typer.echo(json.dumps(counts))
@@ -156,10 +166,11 @@ def params(
 def results(
     records: Annotated[Path, typer.Option(help="Folder with the records of tables and benchmarks.")] = Path("results"),
     out: Annotated[
-        Path, typer.Option(help="The first page; the others go into a folder of its name, pictures into images.")
+        Path,
+        typer.Option(help="Main page; the other pages are written to a folder of the same name, plots to images/."),
     ] = Path("docs/results.md"),
 ) -> None:
-    """Write the results pages and their pictures from the records."""
+    """Generate the results pages and plots from the records."""
     from . import results_page
 
     with exit_on_error():

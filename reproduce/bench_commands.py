@@ -20,30 +20,30 @@ def bench_nli(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
     lengths: Annotated[str | None, typer.Option(help='Words of both sentences, such as "15,64".')] = None,
     models: Annotated[
-        str | None, typer.Option(help="Models (python -m reproduce params), separated by commas; all when left out.")
+        str | None, typer.Option(help="Comma-separated models (python -m reproduce params); default: all.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each model; the best counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed repeats of each model; the fastest is reported.")] = 5,
     dropout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Dropout of a training step.")] = 0.35,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with SNLI: measure a pass over its training and dev pairs too.")
+        Path | None, typer.Option(help="Folder with SNLI; also measure one epoch and the prediction of the dev pairs.")
     ] = None,
-    corpus: Annotated[str, typer.Option(help="Which files of it: snli, or snli-subset.")] = "snli",
+    corpus: Annotated[str, typer.Option(help="Data set in --data: snli or snli-subset.")] = "snli",
 ) -> None:
-    """Time and memory of the paper's sentence-pair models, beside multi-head attention in the same run."""
+    """Measure time and memory of the paper's pair models, relative to multi-head attention in the same run."""
     from mtsa.bench.layer import aligned
     from mtsa.files import write_json
     from mtsa.messages import nearest
 
     from .benchmarks import nli as pairs
-    from .parameter_counts import EIGHT, NLI
+    from .parameter_counts import EIGHT_HEADS, NLI
     from .tables.nli import DATASETS
 
-    names = tuple(name.strip() for name in models.split(",")) if models else (*NLI, *EIGHT)
+    names = tuple(name.strip() for name in models.split(",")) if models else (*NLI, *EIGHT_HEADS)
     for name in names:
-        if name not in NLI | EIGHT:
-            fail(f'model "{name}" is unknown; {nearest(name, NLI | EIGHT)}')
+        if name not in NLI | EIGHT_HEADS:
+            fail(f'unknown model "{name}"; {nearest(name, NLI | EIGHT_HEADS)}')
     if corpus not in DATASETS:
-        fail(f'--corpus "{corpus}" is unknown; {nearest(corpus, DATASETS)}')
+        fail(f'unknown --corpus "{corpus}"; {nearest(corpus, DATASETS)}')
     try:
         out.mkdir(parents=True, exist_ok=True)
         setting = pairs.Setting(names=names, repeats=repeats, dropout=dropout)
@@ -58,23 +58,23 @@ def bench_nli(
     except ValueError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"--out {out}: {error.strerror}; name a folder that can be written")
+        fail(f"--out {out}: {error.strerror}; choose a writable folder")
     for quantity in ("step", "inference", "operations"):
         typer.echo(f"{quantity}, ratio to multihead\n{aligned(*pairs.table(record, quantity))}\n")
     typer.echo(f"memory of a training step\n{aligned(*pairs.memory_rows(record))}\n")
     if record["passes"]:
-        typer.echo(f"seconds of a pass\n{aligned(*pairs.pass_rows(record))}\n")
+        typer.echo(f"seconds per epoch and for the dev pairs\n{aligned(*pairs.pass_rows(record))}\n")
     typer.echo(f"written: {out / 'bench-nli.json'}")
 
 
 @bench.command("tagging")
 def bench_tagging(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished tagger.")],
+    run: Annotated[Path, typer.Argument(help="Run directory of a trained tagger.")],
     data: Annotated[str, typer.Argument(help="File of sentences.")],
-    single: Annotated[int, typer.Option(min=1, help="How many of them to tag one at a time.")] = 500,
+    single: Annotated[int, typer.Option(min=1, help="Number of sentences that are also tagged one at a time.")] = 500,
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:
-    """Tagging a file in batches, beside one sentence at a time in the same run."""
+    """Compare tagging in batches with tagging one sentence at a time."""
     from .benchmarks import tagging
 
     with progress("tagging"):
@@ -85,12 +85,12 @@ def bench_tagging(
 
 @bench.command("serve")
 def bench_serve(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished classifier or model of pairs.")],
+    run: Annotated[Path, typer.Argument(help="Run directory of a trained classifier or pair model.")],
     data: Annotated[str, typer.Argument(help="File of texts.")],
-    requests: Annotated[int, typer.Option(min=1, max=2000, help="How many requests, each with one text.")] = 500,
+    requests: Annotated[int, typer.Option(min=1, max=2000, help="Number of requests, each with one text.")] = 500,
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:
-    """Requests to the server at the same time, beside the same requests one after the other."""
+    """Compare concurrent with sequential requests to the server."""
     from .benchmarks import serving
 
     with progress("sending requests", 2 * requests):
@@ -100,8 +100,8 @@ def bench_serve(
 
 
 StackLengths = Annotated[str | None, typer.Option("--lengths", help='Words or subwords of a sentence, such as "16,50".')]
-StackRecipes = Annotated[str | None, typer.Option("--recipes", help="Recipes whose sizes are measured, separated by commas.")]
-StackRepeats = Annotated[int, typer.Option("--repeats", min=1, help="Measured repeats of each encoder; the best counts.")]
+StackRecipes = Annotated[str | None, typer.Option("--recipes", help="Comma-separated recipes whose sizes are measured.")]
+StackRepeats = Annotated[int, typer.Option("--repeats", min=1, help="Timed repeats of each encoder; the fastest is reported.")]
 
 
 @bench.command("translation")
@@ -111,7 +111,7 @@ def bench_translation(
     recipes: StackRecipes = None,
     repeats: StackRepeats = 5,
 ) -> None:
-    """A training step of a translator's encoder, beside that with multi-head attention in the same run."""
+    """Measure a training step of the translation encoder, relative to multi-head attention."""
     _stacks("translation", out, lengths, recipes, repeats)
 
 
@@ -122,7 +122,7 @@ def bench_srl(
     recipes: StackRecipes = None,
     repeats: StackRepeats = 5,
 ) -> None:
-    """A training step of the stack that labels roles, beside that with multi-head attention in the same run."""
+    """Measure a training step of the SRL encoder, relative to multi-head attention."""
     _stacks("srl", out, lengths, recipes, repeats)
 
 
@@ -144,9 +144,11 @@ def _stacks(task: str, out: Path, lengths: str | None, recipes: str | None, repe
 @bench.command("cost")
 def bench_cost(
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
-    quick: Annotated[bool, typer.Option(help="A few small shapes, to see that it works.")] = False,
+    quick: Annotated[bool, typer.Option(help="Smoke test with a few small shapes.")] = False,
 ) -> None:
-    """A formula for the time and memory of a training step, fitted to measurements here; and trainings on GPUs, on paper."""
+    """Fit a cost model for time and memory of a training step, and estimate training times on GPUs from it."""
+    from mtsa.bench.layer import aligned
+
     from .benchmarks import cost
 
     setting = cost.Setting()
@@ -155,22 +157,24 @@ def bench_cost(
         setting = cost.Setting(**small, memory_lengths=(16, 32), memory_widths=(64,), weights=(1000, 100_000))  # type: ignore[arg-type]
     with step_counter(cost.ticks(setting)) as tick:
         record = recorded(out / "bench-cost.json", lambda: cost.run(setting, tick))
-    for line in (*cost.lines(record), *cost.paper_lines()):
+    header, *rows = cost.rows(record)
+    typer.echo(f"{aligned(header, rows)}\n\n{cost.reduce_line(record)}\n\nestimates (not measured):")
+    for line in cost.paper_lines():
         typer.echo(line)
 
 
 @bench.command("paper")
 def bench_paper(
-    data: Annotated[Path, typer.Option(help="Folder with the data sets; samples in the official layouts are made from it.")],
-    recipes: Annotated[
-        str | None, typer.Option(help="Recipes, separated by commas; all that end in .paper by default.")
-    ] = None,
+    data: Annotated[
+        Path, typer.Option(help="Folder with the data sets, from which samples in the official formats are created.")
+    ],
+    recipes: Annotated[str | None, typer.Option(help="Comma-separated recipes; default: all that end in .paper.")] = None,
     steps: Annotated[int, typer.Option(min=3, help="Steps of each recipe.")] = 50,
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:
-    """Train each of the paper's settings for a few steps; time and memory of the whole training, extrapolated.
+    """Train each of the paper's recipes for a few steps and extrapolate time and memory of the whole training.
 
-    Rerun the command to resume: recipes that the record already has are not measured again.
+    Rerun the command to resume: recipes in the record are not measured again.
     """
     from mtsa.bench.layer import aligned
     from mtsa.messages import nearest
@@ -181,7 +185,7 @@ def bench_paper(
     names = [name.strip() for name in recipes.split(",")] if recipes else known
     for name in names:
         if name not in known:
-            fail(f'recipe "{name}" is unknown; {nearest(name, known)}')
+            fail(f'unknown recipe "{name}"; {nearest(name, known)}')
     with step_counter(len(names)) as tick:
         path = out / "bench-paper.json"
         record = recorded(path, lambda: paper_recipes.run(data, names, steps, path, tick))
@@ -191,14 +195,14 @@ def bench_paper(
 
 @bench.command("texts")
 def bench_texts(
-    data: Annotated[str, typer.Option(help="Labelled texts: a file, or an embedded corpus.")] = "corpus:questions",
-    format: Annotated[str | None, typer.Option(help="Format of the file; by its ending when left out.")] = None,
-    texts: Annotated[int, typer.Option(min=1, help="Texts to predict, at most.")] = 4000,
+    data: Annotated[str, typer.Option(help="Labelled texts: a file, or an included corpus.")] = "corpus:questions",
+    format: Annotated[str | None, typer.Option(help="Format of the file; default: from the file extension.")] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Maximum number of texts to predict.")] = 4000,
     steps: Annotated[int, typer.Option(min=1, help="Training steps that are timed.")] = 20,
-    repeats: Annotated[int, typer.Option(min=1, help="Measured repeats of each contender; the best counts.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed repeats of each model; the fastest is reported.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:
-    """Texts per second of fine-tuning and of prediction, beside fastText, spaCy and sentence-transformers."""
+    """Measure texts per second in fine-tuning and prediction, compared with fastText, spaCy and sentence-transformers."""
     from mtsa.bench.layer import aligned
 
     from .benchmarks import texts_per_second

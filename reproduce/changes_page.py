@@ -1,4 +1,4 @@
-"""The page of a table of dev scores: each changed model beside the same model before the change."""
+"""The page of a table of dev scores: each changed model compared with the same model before the change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .markdown import markdown
-from .records import circumstances_of, complete
+from .names import display
+from .records import circumstances_of, fill_defaults
 from .table import Record, Table, is_screening, screening_name
 from .tables.repairs import SCREENED
 
@@ -38,33 +39,33 @@ def changes(table: Table, records: Sequence[Record], screened: Sequence[Record] 
         records: its records.
         screened: records of table `nli`, used where a model of table `repairs` has no record of its own.
     """
-    found = []
+    changes = []
     for dataset, number in ((one, number) for one in table.datasets.values() for number in range(one.screenings)):
         run = dataset.run_name(number)
-        place = (dataset.name, screening_name(0, run))
-        own = {one["model"]: one for one in records if (one["dataset"], one["run"]) == place}
+        key = (dataset.name, screening_name(0, run))
+        by_model = {one["model"]: one for one in records if (one["dataset"], one["run"]) == key}
         title = f"{dataset.title}, {run}" if dataset.folds else dataset.title
         for name, base in table.before.items():
             if table.models[name].planned(dataset):
-                after, before = (own.get(one) or _screened(one, own, screened) for one in (name, base))
+                after, before = (by_model.get(one) or _screened(one, by_model, screened) for one in (name, base))
                 if after is not None or before is not None:
-                    found.append(Change(title, name, base, before, after))
-    return found
+                    changes.append(Change(title, name, base, before, after))
+    return changes
 
 
-def _screened(name: str, own: Mapping[str, Record], records: Sequence[Record]) -> Record | None:
+def _screened(name: str, by_model: Mapping[str, Record], records: Sequence[Record]) -> Record | None:
     """A record of screening of table `nli` with the encoder of a model of this table and the other settings of its records."""
-    for known in own.values():
+    for other in by_model.values():
         for record in records:
-            alike = (record["dataset"], record["model"]) == (known["dataset"], SCREENED.get(name)) and is_screening(record)
-            if alike and _beside_encoder(record) == _beside_encoder(known):
+            alike = (record["dataset"], record["model"]) == (other["dataset"], SCREENED.get(name)) and is_screening(record)
+            if alike and _without_encoder(record) == _without_encoder(other):
                 return record
     return None
 
 
-def _beside_encoder(record: Record) -> dict[str, Any]:
+def _without_encoder(record: Record) -> dict[str, Any]:
     """The settings of a run with those of its candidate, flat, without the encoder."""
-    settings = complete(record["settings"])
+    settings = fill_defaults(record["settings"])
     (candidate,) = settings.pop("candidates", [{}])
     flat: dict[str, Any] = {}
     for section, value in settings.items():
@@ -72,31 +73,49 @@ def _beside_encoder(record: Record) -> dict[str, Any]:
     return {key: value for key, value in {**flat, **candidate}.items() if not key.startswith("encoder.")}
 
 
-def change_rows(table: Table, found: Sequence[Change]) -> list[list[str]]:
-    """Header and rows: each change with the row before, the row after, and the difference in points."""
-    lines = [["data set", "", "model", "settings", "steps", "best on dev", "change", "dev after each evaluation"]]
-    for one in found:
-        for when, name, record in (("before", one.base, one.before), ("after", one.name, one.after)):
-            points = "" if when == "before" or one.points is None else f"{one.points:+.1f}"
-            shown = ["", "not run yet", points, ""]
-            if record is not None:
-                curve = ", ".join(f"{100 * entry['score']:.1f}" for entry in record["dev_curve"])
-                shown = [f"{record['steps']:,}", f"{100 * record['dev_score']:.1f}", points, curve]
-            lines.append([one.title, when, f"`{name}`", table.models[name].about, *shown])
+def change_rows(table: Table, changes: Sequence[Change]) -> list[list[str]]:
+    """Return header and rows: the change, the best dev score before and after it, and the difference in points."""
+    lines = [["data set", "model", "before", "after", "steps", "best dev score before", "best dev score after", "difference"]]
+    for one in changes:
+        if one.before is not None and one.after is not None:
+            settings = [table.models[name].about for name in (one.base, one.name)]
+            scores = [f"{100 * record['dev_score']:.1f}" for record in (one.before, one.after)]
+            steps = " / ".join(f"{count:,}" for count in dict.fromkeys((one.before["steps"], one.after["steps"])))
+            lines.append([one.title, display(one.name), *settings, steps, *scores, f"{one.points:+.1f}"])
     return lines
 
 
-def page(table: Table, records: Sequence[Record], found: Sequence[Change], picture: str) -> str:
-    """The page of a table of dev scores."""
+def single_rows(table: Table, records: Sequence[Record], changes: Sequence[Change]) -> list[list[str]]:
+    """Return header and rows: the best dev score of models that are compared with no other."""
+    compared = {id(record) for one in changes for record in (one.before, one.after) if one.points is not None}
+    return [
+        ["data set", "model", "settings", "steps", "best dev score"],
+        *(
+            [
+                table.datasets[one["dataset"]].title,
+                display(one["model"]),
+                table.models[one["model"]].about,
+                f"{one['steps']:,}",
+                f"{100 * one['dev_score']:.1f}",
+            ]
+            for one in records
+            if id(one) not in compared
+        ),
+    ]
+
+
+def page(table: Table, records: Sequence[Record], changes: Sequence[Change], plot: str) -> str:
+    """Return the page of a table of dev scores."""
     parts = [f"# {table.title}\n"]
     if not records:
-        return "\n".join([*parts, f"There are no records yet (`python -m reproduce table {table.name}`).\n", table.notes])
-    parts += [circumstances_of(table.name, records), ""]
-    if picture:
-        parts += [f"![Dev scores before and after each change]({picture})\n"]
-    parts += [markdown(change_rows(table, found)), ""]
-    rest = [one for one in records if one["model"] not in {*table.before, *table.before.values()}]
-    if rest:
-        rows = [[one["dataset"], f"`{one['model']}`", f"{100 * one['dev_score']:.1f}"] for one in rest]
-        parts += ["For comparison:\n", markdown([["data set", "model", "best on dev"], *rows]), ""]
+        return "\n".join([*parts, f"Not run yet (`python -m reproduce table {table.name}`).\n", table.notes])
+    parts += [circumstances_of(records), ""]
+    if plot:
+        parts += [f"![Dev scores before and after each change]({plot})\n"]
+    compared, single = change_rows(table, changes), single_rows(table, records, changes)
+    if len(compared) > 1:
+        parts += [markdown(compared), ""]
+    if len(single) > 1:
+        parts += ["Without a comparison, because the model before the change has not been run, or for reference:\n"]
+        parts += [markdown(single), ""]
     return "\n".join([*parts, table.notes])

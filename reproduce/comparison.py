@@ -1,8 +1,8 @@
 """Whether two models differ: intervals from paired resampling of runs and test examples, or from folds.
 
-A record holds, for every test example, the counts that the metric is made of, so that two models can be compared example by
-example. With seeds, runs and examples are resampled together (bootstrap). The statistics of folds, and the correction for the
-number of models compared, are those of `mtsa.metrics.significance`.
+A record contains the counts of every test example from which the metric is computed, so that two models can be compared
+example by example. With seeds, runs and examples are resampled together (bootstrap). The statistics of folds, and the
+correction for the number of models compared, are those of `mtsa.metrics.significance`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 SAMPLES = 2000
 _CHUNK = 100  # samples that are computed together
-_F1 = ("right", "answered", "there")
+_F1 = ("correct", "predicted", "support")
 
 
 def pack_items(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The counts of each test example, from its metrics: a string of 0 and 1 for accuracy, otherwise a string for each."""
     if "sentence_counts" in scores[0]:
         return {"metric": "bleu", "rows": [" ".join(map(str, one["sentence_counts"][0])) for one in scores]}
-    if "there" in scores[0]:
+    if "support" in scores[0]:
         return {"metric": "f1", "rows": [" ".join(str(one[key]) for key in _F1) for one in scores]}
     return {"metric": "accuracy", "rows": "".join(str(round(one["accuracy"])) for one in scores)}
 
@@ -53,22 +53,22 @@ def metric_of(name: str, totals: Sequence[float], examples: int) -> float:
 
 
 def bootstrap(
-    ours: Sequence[NDArray[np.int64]], theirs: Sequence[NDArray[np.int64]], metric: str, *, seed: int = 0
+    counts_a: Sequence[NDArray[np.int64]], counts_b: Sequence[NDArray[np.int64]], metric: str, *, seed: int = 0
 ) -> Difference:
-    """The difference of means over runs; runs of each model and test examples are drawn anew in each sample.
+    """Return the difference of means over runs; each sample resamples the runs of both models and the test examples.
 
     Args:
-        ours: counts of each run.
-        theirs: counts of the other model's runs, for the same examples.
+        counts_a: counts of each run of the first model.
+        counts_b: counts of each run of the second model, for the same examples.
         metric: "accuracy", "f1" or "bleu".
         seed: of the resampling.
     """
-    found = _mean(ours, metric) - _mean(theirs, metric)
-    means = _resample((ours, theirs), metric, seed)
+    difference = _mean(counts_a, metric) - _mean(counts_b, metric)
+    means = _resample((counts_a, counts_b), metric, seed)
     samples = means[:, 0] - means[:, 1]
     low, high = np.quantile(samples, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((samples <= 0).sum()), int((samples >= 0).sum()))
-    return Difference(found, float(low), float(high), min(1.0, 2 * (tail + 1) / (SAMPLES + 1)), len(theirs))
+    return Difference(difference, float(low), float(high), min(1.0, 2 * (tail + 1) / (SAMPLES + 1)), len(counts_b))
 
 
 def _mean(runs: Sequence[NDArray[np.int64]], metric: str) -> float:
@@ -110,31 +110,31 @@ def cell(table: Table, column: Column, model: str, records: Sequence[Record]) ->
     return {name: runs[name] for name in planned} if planned and runs.keys() >= set(planned) else {}
 
 
-def compare(table: Table, column: Column, one: str, other: str, records: Sequence[Record]) -> Difference | None:
-    """Two models in a column, on the runs that are planned for both; None unless both have all their planned runs."""
+def compare(table: Table, column: Column, model_a: str, model_b: str, records: Sequence[Record]) -> Difference | None:
+    """Compare two models in a column, on the runs that are planned for both; None unless all these runs are complete."""
     dataset = table.datasets[column.dataset]
-    ours, theirs = (cell(table, column, model, records) for model in (one, other))
-    names = [name for name in ours if name in theirs]
+    runs_a, runs_b = (cell(table, column, model, records) for model in (model_a, model_b))
+    names = [name for name in runs_a if name in runs_b]
     if not names or (dataset.folds and len(names) < dataset.folds):
         return None
-    if column.metric != ours[names[0]]["test"].get(column.part, {}).get("items", {}).get("metric"):
+    if column.metric != runs_a[names[0]]["test"].get(column.part, {}).get("items", {}).get("metric"):
         return None
     if dataset.folds:
-        mine, others = ([column.value(runs[name]) or 0.0 for name in names] for runs in (ours, theirs))
-        return corrected_t(mine, others)
-    first, second = (_counts(column, [runs[name] for name in names]) for runs in (ours, theirs))
-    return bootstrap(first, second, column.metric)
+        scores_a, scores_b = ([column.value(runs[name]) or 0.0 for name in names] for runs in (runs_a, runs_b))
+        return corrected_t(scores_a, scores_b)
+    counts_a, counts_b = (_counts(column, [runs[name] for name in names]) for runs in (runs_a, runs_b))
+    return bootstrap(counts_a, counts_b, column.metric)
 
 
 def interval(table: Table, column: Column, model: str, records: Sequence[Record]) -> tuple[float, float] | None:
     """The interval of a model's mean over its runs so far; None where it cannot be computed."""
-    own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
+    runs = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
     if table.datasets[column.dataset].folds:
         values = table.values(column, model, records)
         return corrected_interval(values) if len(values) > 1 else None
-    if not own or column.metric != own[0]["test"].get(column.part, {}).get("items", {}).get("metric"):
+    if not runs or column.metric != runs[0]["test"].get(column.part, {}).get("items", {}).get("metric"):
         return None
-    samples = _resample([_counts(column, own)], column.metric, 0)[:, 0]
+    samples = _resample([_counts(column, runs)], column.metric, 0)[:, 0]
     low, high = np.quantile(samples, [LEVEL / 2, 1 - LEVEL / 2])
     return float(low), float(high)
 

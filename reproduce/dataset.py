@@ -16,7 +16,7 @@ from .paths import Paths
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A data set and how it is measured: over folds, or with several seeds on its own test part.
+    """A data set and how it is measured: with folds, or with several seeds on its own test set.
 
     Args:
         name: used on the command line and in the path of a record.
@@ -26,8 +26,8 @@ class DataSet:
         folds: number of folds; 0 where there is a test part.
         seeds: number of seeds, where there are no folds.
         screenings: runs on which candidates of a search are screened.
-        folder: folder, below the data folder, where the files may be instead.
-        fetch: name of the data set in `mtsa data get`, if it can be fetched.
+        folder: subfolder of the data folder that may contain the files.
+        fetch: name of the data set in `mtsa data get`, if it can be downloaded.
     """
 
     name: str
@@ -42,7 +42,7 @@ class DataSet:
 
     @property
     def runs(self) -> int:
-        """How many runs make one cell of the table."""
+        """Number of runs per cell."""
         return self.folds or self.seeds
 
     def run_name(self, number: int) -> str:

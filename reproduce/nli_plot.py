@@ -10,11 +10,12 @@ from typing import Any
 
 from mtsa.errors import InputError
 
+from .names import display
 from .plots import picture
 
 
 def read_costs(path: Path) -> dict[str, tuple[float, float]]:
-    """(seconds of answering the dev pairs, bytes of a training step) of each model in a record of `bench nli`.
+    """Return (seconds of predicting the dev pairs, bytes of a training step) of each model in a record of `bench nli`.
 
     Raises:
         InputError: not such a record, or one made without --data.
@@ -28,14 +29,12 @@ def read_costs(path: Path) -> dict[str, tuple[float, float]]:
             f"{path} is not a record of bench nli; make one with: python -m reproduce bench nli --data FOLDER"
         ) from None
     if not seconds:
-        raise InputError(
-            f"{path} has no pass over the dev pairs; make it again with: python -m reproduce bench nli --data FOLDER"
-        )
+        raise InputError(f"{path} has no times of the dev pairs; repeat it with: python -m reproduce bench nli --data FOLDER")
     return {name: (seconds[name], memory[name]) for name in seconds if name in memory}
 
 
 def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, float]], path: Path) -> list[str]:
-    """Write the picture of the models of Table 1 that have both records and costs; their names.
+    """Write the plot of the models of Table 1 that have both records and costs, and return their names.
 
     Raises:
         InputError: there is none.
@@ -46,7 +45,10 @@ def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, flo
         if record["model"] in costs and record["dataset"] == dataset and not record["model"].startswith("mtsa_"):  # ablations
             found.setdefault(record["model"], []).append(record["test"]["test"]["accuracy"])
     if not found:
-        raise InputError("no model has both a record and a cost yet")
+        raise InputError(
+            "no model has both accuracy records and a cost measurement; run python -m reproduce table nli and "
+            "python -m reproduce bench nli --data FOLDER first"
+        )
     points = []
     for name, values in sorted(found.items(), key=lambda item: costs[item[0]][0]):
         seconds, memory = costs[name]
@@ -57,14 +59,15 @@ def draw(records: Sequence[Mapping[str, Any]], costs: dict[str, tuple[float, flo
             axes.scatter(duration, accuracy, s=size, alpha=0.55, color=colour)
             distance = 6 + size**0.5 / 2
             shift = (0, -distance - 6 if place % 2 else distance)  # labels above and below in turn
-            label = f"{name}, {size} MiB"
+            label = f"{display(name)}, {size} MiB"
             axes.annotate(label, (duration, accuracy), xytext=shift, textcoords="offset points", fontsize=7, ha="center")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("{x:g}")
-        axes.set_xlabel("seconds for the dev pairs, at the paper's width")
-        axes.set_ylabel("test accuracy (%), at half of the paper's width")
-        axes.set_title(f"{dataset}; area: peak memory of a training step, length 64, batch 64", fontsize=9)
+        axes.set_xlabel("seconds for the dev pairs (model of the paper's width)")
+        axes.set_ylabel("test accuracy, % (model of half the width)")
+        title = {"snli": "SNLI", "snli-subset": "SNLI subset"}[dataset]
+        axes.set_title(f"{title}; area: peak memory of a training step, length 64, batch 64, full width", fontsize=9)
         axes.margins(0.18)
         axes.grid(alpha=0.3)
     return list(found)

@@ -1,11 +1,11 @@
-"""The pictures of the results pages: SVG with the drawn values in the metadata, so that a test can compare them."""
+"""The plots of the results pages: SVG with the plotted values in the metadata, so that a test can compare them."""
 
 from __future__ import annotations
 
 import json
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from mtsa.files import replacing
 
 from .claims import CONFIRMED, CONTRADICTED, NOT_FOUND, ONE_RUN, Finding
 from .comparison import cell, interval
+from .names import display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,12 +30,12 @@ _HEAD = 0.75  # title and axis of each part
 
 @contextmanager
 def picture(path: Path, heights: Sequence[float], drawn: Any) -> Iterator[list[Axes]]:
-    """A figure with one part below the other, written at the end.
+    """A figure with one panel below the other, written at the end.
 
     Args:
         path: the file to write.
-        heights: inches of each part, without title and axis.
-        drawn: the values in it, for the metadata.
+        heights: inches of each panel, without title and axis.
+        drawn: the plotted values, for the metadata.
     """
     import matplotlib
 
@@ -60,7 +61,7 @@ def picture(path: Path, heights: Sequence[float], drawn: Any) -> Iterator[list[A
 
 
 def drawn_values(path: Path) -> Any:
-    """The values in a picture, from its metadata."""
+    """Return the values of a plot, from its metadata."""
     found = re.search(r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.S)
     assert found is not None
     return json.loads(found[1].replace("&quot;", '"').replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
@@ -81,7 +82,7 @@ def _label(axes: Axes, names: Sequence[str], title: str, unit: str) -> None:
 
 
 def draw_values(table: Table, records: Sequence[Record], path: Path) -> bool:
-    """Test scores of the models of a table with their intervals, a part for each test part; False if there is none."""
+    """Plot the test scores of the models of a table with their intervals, one panel per test set; False if there are none."""
     drawn: dict[str, dict[str, Any]] = {}
     units = {"accuracy": "accuracy (%)", "f1": "F1 (%)", "bleu": "BLEU"}
     metrics = {}
@@ -104,12 +105,12 @@ def draw_values(table: Table, records: Sequence[Record], path: Path) -> bool:
             for row, (model, point) in enumerate(models.items()):
                 colour = "tab:red" if "mtsa" in model and "_no" not in model else "tab:blue"
                 _point(axes, row, point["mean"], point["interval"], colour, filled=point["complete"])
-            _label(axes, list(models), title, units[metrics[title]])
+            _label(axes, list(map(display, models)), title, units[metrics[title]])
     return True
 
 
 def draw_findings(found: Sequence[Finding], path: Path) -> bool:
-    """The differences that the claims are about, with their intervals, coloured by verdict; False if there is none."""
+    """Plot the differences of the claims with their intervals, coloured by verdict; False if there are none."""
     shown = [one for one in found if one.difference is not None]
     if not shown:
         return False
@@ -118,7 +119,7 @@ def draw_findings(found: Sequence[Finding], path: Path) -> bool:
         gap = one.difference
         assert gap is not None
         numbers = [round(value, 3) for value in (gap.mean, gap.low, gap.high)]
-        name = f"{one.part.removesuffix(': test')}: {one.model} - {one.other}"
+        name = f"{one.part.removesuffix(': test')}: {display(one.model)} - {display(one.other)}"
         drawn.setdefault(one.claim.source, []).append([name, one.verdict, *numbers])
     names: list[str] = []
     with picture(path, [_ROW * (len(shown) + len(drawn))], drawn) as (axes,):
@@ -137,13 +138,13 @@ def draw_findings(found: Sequence[Finding], path: Path) -> bool:
     return True
 
 
-def draw_changes(found: Sequence[Change], path: Path) -> bool:
-    """The best dev score before and after each change; False if none has both."""
+def draw_changes(found: Sequence[Change], labels: Mapping[str, str], path: Path) -> bool:
+    """Plot the best dev score before and after each change; False if no change has both."""
     drawn: dict[str, list[Any]] = {}
     for one in found:
         if one.before is not None and one.after is not None:
             scores = [round(100 * float(record["dev_score"]), 3) for record in (one.before, one.after)]
-            drawn.setdefault(one.title, []).append([one.name, *scores])
+            drawn.setdefault(one.title, []).append([labels[one.name], *scores])
     if not drawn:
         return False
     with picture(path, [_ROW * len(rows) for rows in drawn.values()], drawn) as parts:
@@ -152,5 +153,7 @@ def draw_changes(found: Sequence[Change], path: Path) -> bool:
                 axes.plot([before, after], [row, row], color="tab:grey", linewidth=1.5)
                 _point(axes, row, before, None, "tab:grey", filled=False)
                 _point(axes, row, after, None, "tab:green" if after > before else "tab:red")
-            _label(axes, [name for name, *_ in rows], f"{title}: before (open) and after", "best dev score (%)")
+            _label(
+                axes, [name for name, *_ in rows], f"{title}: before (open marker) and after (filled)", "best dev score (%)"
+            )
     return True

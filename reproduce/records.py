@@ -16,7 +16,7 @@ _NEEDED = {
     "table": str, "dataset": str, "model": str, "run": str, "settings": dict, "sources": dict, "seed": int, "versions": dict,
     "machine": dict, "time": str, "seconds": (int, float), "examples": dict, "dev_curve": list, "test": dict,
 }  # fmt: skip
-_REMEDY = "delete it, and the run is repeated"
+_REMEDY = "delete it to repeat the run"
 
 
 def check_record(record: Any, path: Path) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def check_record(record: Any, path: Path) -> dict[str, Any]:
     if Path(record["dataset"]) / record["model"] / f"{record['run']}.json" != Path(*path.parts[-3:]):
         raise InputError(f"{path} is the record of {record['dataset']}/{record['model']}/{record['run']}; move it there")
     if not 0.0 <= record["seconds"] < math.inf or isinstance(record["seconds"], bool):
-        raise InputError(f"{path}: seconds is {record['seconds']!r}, but must be a number of at least 0; {_REMEDY}")
+        raise InputError(f"{path}: seconds is {record['seconds']!r}; it must be a number of at least 0; {_REMEDY}")
     if not {"processor", "threads"} <= record["machine"].keys() or "torch" not in record["versions"]:
         raise InputError(f"{path}: the record does not name its machine or its version of torch; {_REMEDY}")
     for entry in record["dev_curve"]:
@@ -86,8 +86,8 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return [read_record(path) for path in sorted(folder.glob("[!.]*/*/*.json"))]
 
 
-def complete(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a record, with keys that were added to recipes since then at their defaults.
+def fill_defaults(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a record, with keys that were added to recipes since then at their defaults.
 
     Raises:
         InputError: settings that are not a recipe.
@@ -109,29 +109,32 @@ def check_alike(records: Sequence[Mapping[str, Any]]) -> None:
     files: dict[tuple[str, str], tuple[str, Any]] = {}
     for record in records:
         place = f"{record['dataset']}/{record['model']}/{record['run']}.json"
-        settings = {key: value for key, value in complete(record["settings"]).items() if key not in ("seed", "candidates")}
+        settings = fill_defaults(record["settings"])
+        settings = {key: value for key, value in settings.items() if key not in ("seed", "candidates")}
         if "training" in settings:
             settings["training"] = {key: value for key, value in settings["training"].items() if key != "seed"}
         what = (settings, record["sources"], None if record["run"].startswith("fold-") else record.get("chosen"))
         for name, source in record["sources"].items():
             before, known = files.setdefault((record["dataset"], name), (place, source))
             if source != known:
-                raise InputError(f"{place} and {before} were made with different files {name}; delete one of them")
+                raise InputError(f"{place} and {before} have different checksums of {name}; delete one of them")
         first, other = cells.setdefault((record["model"], record["dataset"]), (place, what))
         if what != other:
             raise InputError(f"{place} and {first} have different settings or files; delete one of them")
 
 
-def circumstances_of(table: str, records: Sequence[Mapping[str, Any]]) -> str:
-    """How many records a table is made of, what they cost and on which machines: a sentence."""
+def circumstances_of(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line with the command, the number of runs, their total time and the machines, for the page of a table."""
+    table = records[0]["table"]
     total = sum(record["seconds"] for record in records)
-    threads = " or ".join(sorted({str(record["machine"]["threads"]) for record in records}))
+    threads = sorted({record["machine"]["threads"] for record in records})
     machines = ", ".join(sorted({record["machine"]["processor"] for record in records}))
     versions = ", ".join(sorted({record["versions"]["torch"] for record in records}))
     vectors = sorted({name for record in records for name in record["sources"] if "glove" in name})
-    counted = "1 record" if len(records) == 1 else f"{len(records)} records"
+    noun = "thread" if threads == [1] else "threads"
     return (
-        f"`python -m reproduce table {table}`: {counted} in `results/{table}`, {total / 3600:.1f} hours of runs "
-        f"with {threads} thread(s) each, some of them in parallel; {machines}; torch {versions}"
+        f"{len(records)} run{'s' * (len(records) > 1)}, {total / 3600:.1f} hours in total, "
+        f"{' or '.join(map(str, threads))} {noun} per run, some runs in parallel; {machines}; torch {versions}"
         + (f"; vectors {', '.join(vectors)}." if vectors else ".")
+        + f" Command: `python -m reproduce table {table}`; records: `results/{table}`."
     )

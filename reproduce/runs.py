@@ -15,7 +15,7 @@ from typing import Any
 
 from mtsa.baselines import check_installed
 from mtsa.files import fingerprint, write_json
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.models.pretrained_source import locate_pretrained
 from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
@@ -35,7 +35,7 @@ from mtsa.training.split import Split, repeated
 from .comparison import pack_items
 from .dataset import DataSet
 from .paths import Paths
-from .records import complete
+from .records import fill_defaults
 from .table import Model, Record, Table, screening_name
 
 _PARTS = ("train", "dev", "test", "tests", "train_target", "dev_target", "test_target", "tests_target")
@@ -63,9 +63,9 @@ class Run(ABC):
     def settings(self) -> dict[str, Any]:
         """Everything that determines its result, without paths of this machine."""
 
-    def complete(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def fill_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings of an older record, with keys that were added since then at their defaults."""
-        return complete(settings)
+        return fill_defaults(settings)
 
     @property
     @abstractmethod
@@ -281,7 +281,7 @@ def screen_recipe(recipe: Recipe, folder: Path, split: Split, *, part: float) ->
     with progress("screening", loop.stop_step, unit="steps") as bar:
         loop.run(bar.update)
     return {
-        **circumstances(),
+        **environment_info(),
         "seed": recipe.training.seed,
         "steps": loop.state.step,
         "seconds": loop.seconds,
@@ -320,7 +320,7 @@ def _evaluate(folder: Path, split: Split, *, train: bool) -> dict[str, Any]:
         known = [
             there
             for there, example in zip(repeated(dataclasses.replace(split, test=examples)), examples, strict=True)
-            for _ in range(task.rows_of(example))
+            for _ in range(task.num_rows(example))
         ]
         scores = without_lists(part.score(predictions).as_json())
         scores["items"] = pack_items([part.score(predictions, [index]).as_json() for index in range(len(part))])

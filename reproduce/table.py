@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from mtsa.errors import InputError
 from mtsa.messages import nearest
-from mtsa.training.split import check_there
+from mtsa.training.split import check_file_exists
 
 from .dataset import DataSet
+from .names import display
 from .paths import Paths
 from .records import check_alike
 
@@ -24,10 +25,10 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The search that every model of a table gets: the same candidates, the same effort, dev data only.
+    """Hyperparameter search; every model has the same candidates and budget, and only dev data are used.
 
     Every candidate is trained for a part of the training (screening) on the first runs of the data set; the best `finalists`
-    on dev are trained to the end. With folds, the dev part of each fold decides between the finalists; with seeds, that of
+    on dev are trained to the end. With folds, the dev set of each fold decides between the finalists; with seeds, that of
     the first seed decides for all.
 
     Args:
@@ -61,7 +62,7 @@ class Model:
         pretrained: name of the pretrained model it needs.
         recipe: its recipe, where that is not the data set's.
         runs: how many runs are planned on a data set, where not all are.
-        searched: whether it takes part in the search of its table.
+        searched: whether its hyperparameters are searched.
         screened: part of the training for which its candidates are screened, where that is not the search's; 0: as there.
     """
 
@@ -110,15 +111,17 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Some columns for some models, beside the values that the paper prints.
+    """Some columns for some models, compared with the values of the paper.
 
     Args:
         title: heading of the table.
-        columns: what is shown.
+        columns: the values.
         models: names of the models, in order.
-        paper: what the paper prints for a model, one cell for each column.
+        paper: the values of the paper for a model, one cell for each column.
         digits: decimal places.
-        optional: whether the view is left out when no record has a value for it.
+        optional: whether the view is omitted if no record has a value for it.
+        references: models of other views that are repeated; the view is omitted if only they have values.
+        paper_data: data set of the paper's values, if it is another one; they are then shown in a separate table.
     """
 
     title: str
@@ -127,6 +130,8 @@ class View:
     paper: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     digits: int = 1
     optional: bool = False
+    references: tuple[str, ...] = ()
+    paper_data: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,24 +194,24 @@ class Table:
         chosen = chosen or [dataset for dataset in self.datasets.values() if dataset.is_present(paths)]
         if not chosen:
             fetch = next((dataset.fetch for dataset in self.datasets.values() if dataset.fetch), "")
-            remedy = f"download one with: mtsa data get {fetch}" if fetch else "name their folder with --data"
-            raise InputError(f"{paths.data} has no data set of table {self.name}; {remedy}")
+            remedy = f"download one with: mtsa data get {fetch}" if fetch else "specify the folder with --data"
+            raise InputError(f"{paths.data} contains no data set of table {self.name}; {remedy}")
         for name in models:
             needed = self.models[name].pretrained
             if needed and needed not in paths.pretrained:
-                raise InputError(f'model "{name}" needs a pretrained model; give its folder with --pretrained {needed}=FOLDER')
-        kinds = [self.models[name] for name in dict.fromkeys(models)] or [
+                raise InputError(f'model "{name}" requires a pretrained model; specify it with --pretrained {needed}=FOLDER')
+        selected = [self.models[name] for name in dict.fromkeys(models)] or [
             model for model in self.models.values() if not model.pretrained or model.pretrained in paths.pretrained
         ]
         cells = [
             cell_runs(self, dataset, model, min(model.planned(dataset), limit or dataset.runs), paths, records)
             for dataset in chosen
-            for model in kinds
+            for model in selected
         ]
-        found = [run for rank in itertools.zip_longest(*cells) for run in rank if run is not None]
-        for path in dict.fromkeys(file for run in found for file in run.files.values()):
-            check_there(str(path))
-        return found
+        runs = [run for round_ in itertools.zip_longest(*cells) for run in round_ if run is not None]
+        for path in dict.fromkeys(file for run in runs for file in run.files.values()):
+            check_file_exists(str(path))
+        return runs
 
     def check(self, records: Sequence[Record]) -> list[Record]:
         """The records without those of screening (all, in a table of dev scores), if they fit into this table.
@@ -229,13 +234,44 @@ class Table:
         return final
 
     def rows(self, view: View, records: Sequence[Record]) -> list[list[str]]:
-        """Header and rows of a view: each model, and below it what the paper prints."""
-        lines = [["", *(column.title for column in view.columns), "settings and deviations"]]
+        """Return header and rows of a view: each model that has a value, with the paper's values next to its own."""
+        papers = [
+            not view.paper_data and any(view.paper.get(name, cells)[index] for name in view.models)
+            for index, cells in enumerate([("",) * len(view.columns)] * len(view.columns))
+        ]
+        header = ["model"]
+        for column, paper in zip(view.columns, papers, strict=True):
+            header += [column.title, f"{column.title} (paper)"] if paper else [column.title]
+        lines = [[*header, "settings and deviations"]]
         for name in view.models:
-            cells = (self._cell(view, column, name, records) for column in view.columns)
-            lines.append([f"`{name}`", *cells, self.models[name].about])
-            if name in view.paper:
-                lines.append([f"*paper: {self.models[name].paper}*", *view.paper[name], ""])
+            if not any(self.values(column, name, records) for column in view.columns):
+                continue
+            line = [f"{display(name)} (`{name}`)"]
+            for index, column in enumerate(view.columns):
+                line.append(self._cell(view, column, name, records))
+                if papers[index]:
+                    line.append(view.paper[name][index] if name in view.paper else "")
+            lines.append([*line, self.models[name].about])
+        return lines
+
+    def paper_rows(self, view: View) -> list[list[str]]:
+        """Return header and rows of the paper's values, where they were measured on other data."""
+        columns = [index for index in range(len(view.columns)) if any(cells[index] for cells in view.paper.values())]
+        header = ["model", *(view.columns[index].title for index in columns)]
+        return [header, *([self.models[name].paper, *(cells[i] for i in columns)] for name, cells in view.paper.items())]
+
+    def missing(self, records: Sequence[Record], datasets: Collection[str]) -> list[str]:
+        """Return a line for each data set with the models whose planned runs do not all have records."""
+        lines = []
+        for dataset in (self.datasets[name] for name in self.datasets if name in datasets):
+            models = []
+            for model in self.models.values():
+                planned = model.planned(dataset)
+                count = sum(one["dataset"] == dataset.name and one["model"] == model.name for one in records)
+                if count < planned:
+                    models.append(f"{display(model.name)}" + (f" ({count} of {planned} runs)" if count else ""))
+            if models:
+                lines.append(f"{dataset.title}: {'all' if len(models) == len(self.models) else ', '.join(models)}")
         return lines
 
     def _cell(self, view: View, column: Column, model: str, records: Sequence[Record]) -> str:
@@ -244,36 +280,36 @@ class Table:
         if not values:
             planned = self.models[model].planned(self.datasets[column.dataset])
             return "not run" if planned and not view.optional else ""
-        wanted = self.models[model].planned(self.datasets[column.dataset])
-        count = "" if len(values) == wanted else f" [{len(values)} of {wanted}]"
+        planned = self.models[model].planned(self.datasets[column.dataset])
+        count = "" if len(values) == planned else f" [{len(values)} of {planned}]"
         spread = f" ({statistics.stdev(values):.{view.digits}f})" if len(values) > 1 else ""
         return f"{statistics.fmean(values):.{view.digits}f}{spread}{count}"
 
     def values(self, column: Column, model: str, records: Sequence[Record]) -> list[float]:
         """The values of a model's runs in a column."""
-        own = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
-        return [value for record in own if (value := column.value(record)) is not None]
+        runs = [one for one in records if one["model"] == model and one["dataset"] == column.dataset]
+        return [value for record in runs if (value := column.value(record)) is not None]
 
     def shown(self, records: Sequence[Record]) -> list[View]:
-        """The views that have something to show: data sets with records, and values where they are optional."""
-        there = {record["dataset"] for record in records}
-        found = []
-        for view in self.views:
-            columns = tuple(column for column in view.columns if column.dataset in there)
-            if not columns:
-                continue
-            if view.optional and not any(self.values(column, name, records) for column in columns for name in view.models):
-                continue
-            found.append(view)
-        return found
+        """Return the views with a value of a model that is not only repeated from another view."""
+        return [
+            view
+            for view in self.views
+            if any(
+                self.values(column, name, records)
+                for column in view.columns
+                for name in view.models
+                if name not in view.references
+            )
+        ]
 
     def test_columns(self) -> list[Column]:
         """The columns that models are compared in: the main metric of each test part."""
-        found: dict[tuple[str, str], Column] = {}
+        columns: dict[tuple[str, str], Column] = {}
         for column in (column for view in self.views for column in view.columns):
             if column.part not in ("train", "dev") and column.metric in ("accuracy", "f1", "bleu"):
-                found.setdefault((column.dataset, column.part), column)
-        return list(found.values())
+                columns.setdefault((column.dataset, column.part), column)
+        return list(columns.values())
 
     def label(self, column: Column) -> str:
         """The title of a column, with its data set."""
@@ -307,4 +343,4 @@ def check_names(given: Sequence[str], known: Collection[str], what: str) -> None
     """
     for name in given:
         if name not in known:
-            raise InputError(f'{what} "{name}" is unknown; {nearest(name, known)}')
+            raise InputError(f'unknown {what} "{name}"; {nearest(name, known)}')

@@ -1,4 +1,4 @@
-"""`python -m reproduce bench nli`: the cost of the pair models of the paper's Table 1, beside multi-head attention in one run.
+"""`python -m reproduce bench nli`: the cost of the pair models of the paper's Table 1, relative to multi-head attention.
 
 `python -m reproduce.benchmarks.nli NAME BATCH LENGTH DROPOUT` prints the peak memory of a training step, in its own process.
 """
@@ -21,9 +21,10 @@ from mtsa.bench.memory import peak_bytes, resident
 from mtsa.data.batching import make_batch, shuffled_batches
 from mtsa.data.tokenization import encode_texts, word_tokenizer
 from mtsa.encoders.biblosa import BiblosaEncoder
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.models.hub_models import MtsaForSequencePairClassification
-from reproduce.parameter_counts import EIGHT, NLI, build, count
+from reproduce.names import display
+from reproduce.parameter_counts import EIGHT_HEADS, NLI, build, count
 from reproduce.paths import Paths
 from reproduce.tables.nli import DATASETS
 
@@ -44,24 +45,26 @@ PAPER_MEMORY: dict[str, int] = {  # its Table 1, in MB
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured."""
+    """Settings of the benchmark."""
 
     lengths: tuple[int, ...] = (10, 15, 25, 40, 64)  # words of both sentences
     batch: int = 64
     repeats: int = 5
     dropout: float = 0.35  # of the recipe snli.paper
-    names: tuple[str, ...] = (*NLI, *EIGHT)
+    names: tuple[str, ...] = (*NLI, *EIGHT_HEADS)
     memory_length: int = 64
-    train_lengths: tuple[tuple[int, int], ...] = ()  # words of the two sentences of each training pair, for a pass over them
+    train_lengths: tuple[
+        tuple[int, int], ...
+    ] = ()  # words of the two sentences of each training pair, for the time of an epoch
     dev_lengths: tuple[tuple[int, int], ...] = ()  # and of each dev pair
     sample: int = 8  # batches of them that are measured
     seed: int = 0
 
 
 def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> dict[str, Any]:
-    """Measure everything and return the record; a model joins each round once, and its best time counts."""
+    """Measure everything and return the record; each round times every model once; the fastest time is reported."""
     names = list(dict.fromkeys((BASELINE, *setting.names)))
-    models = {name: _made(name, setting.dropout) for name in names}
+    models = {name: _build(name, setting.dropout) for name in names}
     rows: list[dict[str, Any]] = []
     for length in setting.lengths:
         inputs = _inputs(setting.batch, length, setting.seed)
@@ -94,17 +97,17 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
     plain = json.loads(json.dumps(asdict(setting)))
     for key in ("train_lengths", "dev_lengths"):
         plain[key] = len(plain[key])
-    passes_over = _passes(setting, models, tick) if setting.train_lengths else []
-    return {"kind": "nli", "setting": plain, **circumstances(), "rows": rows, "memory": memory, "passes": passes_over}
+    epochs = _epochs(setting, models, tick) if setting.train_lengths else []
+    return {"kind": "nli", "setting": plain, **environment_info(), "rows": rows, "memory": memory, "passes": epochs}
 
 
-def _passes(
+def _epochs(
     setting: Setting, models: dict[str, MtsaForSequencePairClassification], tick: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Seconds of a pass over the training pairs, and of answering the dev pairs: from a sample of their batches.
+    """Seconds of one epoch, and of predicting the dev pairs, extrapolated from a sample of their batches.
 
-    A pass is forward and backward; the optimiser's step is left out. Sentences have the lengths of the data and random words;
-    batches are of like length, as in training.
+    An epoch is forward and backward, without the step of the optimizer. Sentences have the lengths of the data and random
+    words; batches are of similar length, as in training.
     """
     seconds: dict[str, dict[str, float]] = {name: {} for name in models}
     for part, lengths in (("epoch", setting.train_lengths), ("dev", setting.dev_lengths)):
@@ -115,10 +118,10 @@ def _passes(
         for number, batch in enumerate(chosen):
             inputs = _words([lengths[place] for place in batch], setting.seed + number)
             for name, model in models.items():
-                measured = _step if part == "epoch" else _inference
-                seconds[name][part] += min(measured(model, inputs) for _ in range(2)) * len(batches) / len(chosen)
-                tick(f"a pass: {part}")
-    return [{"name": name, "epoch_seconds": found["epoch"], "dev_seconds": found["dev"]} for name, found in seconds.items()]
+                time_of = _step if part == "epoch" else _inference
+                seconds[name][part] += min(time_of(model, inputs) for _ in range(2)) * len(batches) / len(chosen)
+                tick(f"sampled batches: {part}")
+    return [{"name": name, "epoch_seconds": value["epoch"], "dev_seconds": value["dev"]} for name, value in seconds.items()]
 
 
 def _words(lengths: Sequence[tuple[int, int]], seed: int) -> dict[str, Tensor]:
@@ -143,7 +146,7 @@ def lengths_of(corpus: str, data: Path) -> tuple[list[tuple[int, int]], list[tup
 
 
 def ticks(setting: Setting) -> int:
-    """How often `run` calls `tick`."""
+    """Return the number of progress steps of `run`."""
     names = len({BASELINE, *setting.names})
     passes = 2 * setting.sample if setting.train_lengths else 0
     return names * (len(setting.lengths) * (setting.repeats + 1) + 1 + passes)
@@ -154,23 +157,26 @@ def operations(model: MtsaForSequencePairClassification, name: str, length: int)
 
     Every weight of encoder and pooling is used once for each token; what grows with pairs of tokens comes on top.
     """
-    each: float = _weights(model.encoder) + _weights(model.pool)
+    per_token: float = _weights(model.encoder) + _weights(model.pool)
     if isinstance(model.encoder, BiblosaEncoder):  # a part of it works on blocks, not on tokens
         for part in model.encoder.directions:
             between, blocks = _weights(part.between), -(-length // int(part.block))  # type: ignore[arg-type]
-            each += between * blocks / length - between
+            per_token += between * blocks / length - between
     width = model.encoder.out_dim
-    of_pairs = {"multihead": 2 * width, "disa": 2 * width, "mtsa_no_token2token": 2 * width, "mtsa_no_source2token": 2 * width}
-    pairs = of_pairs.get(name, 3 * width if name.startswith("mtsa") and name != "mtsa_none" else 0)
-    return 2 * (length * each + length * length * pairs) + _weights(model.head)
+    two_products = ("multihead", "disa", "mtsa_no_token2token", "mtsa_no_source2token")
+    if name in two_products:
+        per_pair = 2 * width
+    else:
+        per_pair = 3 * width if name.startswith("mtsa") and name != "mtsa_none" else 0
+    return 2 * (length * per_token + length * length * per_pair) + _weights(model.head)
 
 
 def _weights(module: nn.Module) -> int:
-    """How many weights its maps have, biases left out."""
+    """Number of parameters of the weight matrices, without biases."""
     return sum(value.numel() for name, value in module.named_parameters() if "bias" not in name)
 
 
-def _made(name: str, dropout: float) -> MtsaForSequencePairClassification:
+def _build(name: str, dropout: float) -> MtsaForSequencePairClassification:
     torch.manual_seed(0)
     return build(name, words=_WORDS, dropout=dropout)
 
@@ -208,7 +214,7 @@ def _peak(name: str, setting: Setting) -> int | None:
 
 def probe(name: str, batch: int, length: int, dropout: float) -> int:
     """Peak bytes of a training step above what was there before it, in this process."""
-    model = _made(name, dropout)
+    model = _build(name, dropout)
     _step(model, _inputs(2, 8, 0))  # libraries loaded, threads started
     model.zero_grad(set_to_none=True)
     inputs = _inputs(batch, length, 0)
@@ -226,34 +232,35 @@ def table(record: dict[str, Any], quantity: str) -> tuple[list[str], list[list[s
             row = cells[name, length]
             ratio = f"{row[f'{quantity}_ratio']:.2f}x"
             shown.append(ratio if quantity == "operations" else f"{row[f'{quantity}_seconds'] * 1e3:.0f} ms {ratio}")
-        lines.append([name, *shown])
+        lines.append([display(name), *shown])
     return ["model", *map(str, lengths)], lines
 
 
 def memory_rows(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: peak memory of a training step."""
+    """Return header and rows: peak memory of a training step."""
     peaks = {row["name"]: row["step_bytes"] for row in record["memory"]}
     base = peaks[BASELINE]
     lines = []
     for name, peak in peaks.items():
-        ours = ["-", "-"] if not peak or not base else [f"{peak / 1024**2:.0f} MiB", f"{peak / base:.2f}x"]
-        printed = PAPER_MEMORY.get(name)
-        theirs = [f"{printed} MB", f"{printed / PAPER_MEMORY[BASELINE]:.2f}x"] if printed else ["", ""]
-        lines.append([name, *ours, *theirs])
+        measured = ["-", "-"] if not peak or not base else [f"{peak / 1e6:.0f} MB", f"{peak / base:.2f}x"]
+        value = PAPER_MEMORY.get(name)
+        paper = [f"{value} MB", f"{value / PAPER_MEMORY[BASELINE]:.2f}x"] if value else ["", ""]
+        lines.append([display(name), *measured, *paper])
     setting = record["setting"]
-    return ["model", f"length {setting['memory_length']}, batch {setting['batch']}", "ratio", "paper", "ratio"], lines
+    shape = f"length {setting['memory_length']}, batch {setting['batch']}"
+    return ["model", shape, "ratio", "paper", "ratio (paper)"], lines
 
 
 def pass_rows(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: seconds of a pass over the training pairs, and of answering the dev pairs, beside the paper's."""
+    """Return header and rows: seconds of one epoch and of the prediction of the dev pairs, with those of the paper."""
     setting = record["setting"]
     counts = f"{setting['train_lengths']:,} pairs", f"{setting['dev_lengths']:,} pairs"
-    header = ["model", f"epoch, {counts[0]}", f"dev, {counts[1]}", "paper: epoch, 549,367 pairs", "dev, 9,842 pairs"]
+    header = ["model", f"epoch, {counts[0]}", f"dev, {counts[1]}", "paper: epoch, 549,367 pairs", "paper: dev, 9,842 pairs"]
     lines = []
     for row in record["passes"]:
-        printed = PAPER_SECONDS.get(row["name"])
-        shown = ["", ""] if printed is None else [f"{printed[0]:.0f} s" if printed[0] else "", f"{printed[1]:.1f} s"]
-        lines.append([row["name"], f"{row['epoch_seconds']:.1f} s", f"{row['dev_seconds']:.1f} s", *shown])
+        paper = PAPER_SECONDS.get(row["name"])
+        cells = ["", ""] if paper is None else [f"{paper[0]:.0f} s" if paper[0] else "", f"{paper[1]:.1f} s"]
+        lines.append([display(row["name"]), f"{row['epoch_seconds']:.1f} s", f"{row['dev_seconds']:.1f} s", *cells])
     return header, lines
 
 

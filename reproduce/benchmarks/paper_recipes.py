@@ -1,4 +1,4 @@
-"""The recipes with the paper's settings, each trained for a few steps: what the whole training would take.
+"""The recipes with the paper's settings, each trained for a few steps; time and memory are extrapolated to the whole training.
 
 The steps run on samples in the official layouts, made from the data at hand, with random word vectors and, for transfer, a
 random GPT of the size of the paper's. Each recipe runs in a process of its own:
@@ -31,7 +31,7 @@ from mtsa.data.examples import Example, Layout
 from mtsa.data.srl_formats import read_roles, role_lines
 from mtsa.errors import InputError
 from mtsa.files import write_json
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.tasks.registry import get_task
 from mtsa.training.launch import build_recipe
 from mtsa.training.loop import TrainingLoop, steps_of, steps_per_epoch
@@ -78,21 +78,21 @@ def make_samples(source: Path, folder: Path) -> None:
     data = folder / "data"
     (data / "wmt14").mkdir(parents=True)
     for name in _COPIED:
-        shutil.copyfile(_there(source / name), data / Path(name).name)
+        shutil.copyfile(_require(source / name), data / Path(name).name)
     for name, parts in _NLI.items():
         for part, (file, format) in parts.items():
-            found = readers.read(_there(source / "nli" / file), Layout(format=format), paired=True).items
-            (data / f"{name}_{part}.jsonl").write_text("".join(map(_json_line, found)), encoding="utf-8")
+            examples = readers.read(_require(source / "nli" / file), Layout(format=format), paired=True).items
+            (data / f"{name}_{part}.jsonl").write_text("".join(map(_json_line, examples)), encoding="utf-8")
     for name, part in _ROLES.items():
-        sentences = read_roles(_there(source / "srl" / f"propbank_ewt.{part}.conll.gz"), format="propbank")[:2000]
+        sentences = read_roles(_require(source / "srl" / f"propbank_ewt.{part}.conll.gz"), format="propbank")[:2000]
         (data / f"conll05.{name}.props").write_text("\n".join(role_lines(sentences, "props")) + "\n")
         words = "\n\n".join("\n".join(sentence.words) for sentence in sentences)
         (data / f"conll05.{name}.words").write_text(words + "\n")
     for language in ("en", "de"):
         texts = {
-            year: _there(source / "translation" / "wmt" / f"newstest{year}.{language}").read_text() for year in (2013, 2014)
+            year: _require(source / "translation" / "wmt" / f"newstest{year}.{language}").read_text() for year in (2013, 2014)
         }
-        pairs = _there(source / "translation" / "multi30k" / f"train.{language}").read_text()
+        pairs = _require(source / "translation" / "multi30k" / f"train.{language}").read_text()
         (data / "wmt14" / f"train.{language}").write_text(pairs + texts[2013])
         for year, text in texts.items():
             (data / "wmt14" / f"newstest{year}.{language}").write_text(text)
@@ -100,9 +100,9 @@ def make_samples(source: Path, folder: Path) -> None:
     _write_gpt(source / "pretrained" / "gpt1_bpe", folder / "gpt")
 
 
-def _there(path: Path) -> Path:
+def _require(path: Path) -> Path:
     if not path.exists():
-        raise InputError(f"{path} does not exist; name the folder with all data sets")
+        raise InputError(f"{path} does not exist; specify the folder with all data sets")
     return path
 
 
@@ -126,8 +126,8 @@ def _write_gpt(source: Path, folder: Path) -> None:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
 
-    vocabulary = json.loads(_there(source / "encoder_bpe_40000.json").read_text())
-    lines = _there(source / "vocab_40000.bpe").read_text().split("\n")[1:-1]
+    vocabulary = json.loads(_require(source / "encoder_bpe_40000.json").read_text())
+    lines = _require(source / "vocab_40000.bpe").read_text().split("\n")[1:-1]
     merges = [(first, second) for first, second in (line.split() for line in lines)]
     unknown = "<unk>"
     vocabulary.setdefault(unknown, len(vocabulary))
@@ -144,7 +144,7 @@ def probe(folder: Path, name: str, steps: int) -> dict[str, Any]:
     loaded = load_recipe(name)
     settings = [f'pretrained.model="{folder / "gpt"}"'] if loaded.pretrained.model else []
     located = {
-        key: _located(folder, value)
+        key: _absolute(folder, value)
         for key, value in dataclasses.asdict(loaded.data).items()
         if value and key in ("train", "dev", "test", "train_target", "dev_target", "test_target")
     }
@@ -186,7 +186,7 @@ def probe(folder: Path, name: str, steps: int) -> dict[str, Any]:
     }
 
 
-def _located(folder: Path, value: str | tuple[str, ...]) -> str:
+def _absolute(folder: Path, value: str | tuple[str, ...]) -> str:
     assert isinstance(value, str)
     return str(folder / value)
 
@@ -209,7 +209,7 @@ def _loop(prepared: Prepared, folder: Path, steps: int) -> TrainingLoop:
 
 
 def run(source: Path, names: Sequence[str], steps: int, path: Path, tick: Callable[[str], None]) -> dict[str, Any]:
-    """Measure recipes, each in a process of its own; the record, which is written after each of them.
+    """Measure recipes, each in a separate process, and return the record, which is written after each recipe.
 
     Recipes that the record at `path` already has, on the same machine and with as many steps, are not measured again.
 
@@ -217,9 +217,9 @@ def run(source: Path, names: Sequence[str], steps: int, path: Path, tick: Callab
         InputError: missing data, or a recipe that fails.
     """
     rows = {row["recipe"]: row for row in _known_rows(path, steps)}
-    record = {**circumstances(), "kind": "paper-recipes", "rows": list(rows.values())}
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    record = {**environment_info(), "kind": "paper-recipes", "rows": list(rows.values())}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         if not rows.keys() >= set(names):
             make_samples(source, folder)
         for name in names:
@@ -229,7 +229,7 @@ def run(source: Path, names: Sequence[str], steps: int, path: Path, tick: Callab
                 if done.returncode:
                     raise InputError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
                 rows[name] = json.loads(done.stdout)
-                record["rows"] = [rows[known] for known in sorted(rows)]
+                record["rows"] = [rows[recipe] for recipe in sorted(rows)]
                 write_json(path, record)
             tick(name)
     return record
@@ -239,7 +239,7 @@ def _known_rows(path: Path, steps: int) -> list[dict[str, Any]]:
     """The rows of an earlier record of this machine that were measured with as many steps."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if record["machine"] != circumstances()["machine"]:
+        if record["machine"] != environment_info()["machine"]:
             return []
         return [row for row in record["rows"] if row["measured_steps"] == steps - 1]
     except (OSError, ValueError, KeyError, TypeError):
@@ -247,8 +247,9 @@ def _known_rows(path: Path, steps: int) -> list[dict[str, Any]]:
 
 
 def table(record: dict[str, Any]) -> list[list[str]]:
-    """Header and rows: what each recipe takes, extrapolated from the measured steps."""
-    lines = [["recipe", "weights", "batch", "steps", "seconds a step", "days here", "memory", "PFLOP in all"]]
+    """Return header and rows: time, memory and operations of each recipe, extrapolated from the measured steps."""
+    header = ["recipe", "parameters", "batch", "steps", "seconds per step", "days (this machine)", "memory", "PFLOP in total"]
+    lines = [header]
     for row in record["rows"]:
         batch = f"{row['batch_tokens']:,} tokens" if row["batch_tokens"] else f"{row['batch_size']} examples"
         lines.append(

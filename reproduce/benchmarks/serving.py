@@ -1,4 +1,4 @@
-"""`mtsa serve` under load: requests that come at the same time, beside the same requests one after the other.
+"""`mtsa serve` under load: concurrent requests, compared with the same requests in sequence.
 
 The server is a process of its own, reached over loopback, each request on a connection of its own.
 """
@@ -20,22 +20,22 @@ from typing import Any
 
 from mtsa.errors import InputError
 from mtsa.inference.auto import open_predictor
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.progress import advance
 from mtsa.tasks.text_predictor import TextPredictor
 
-_CLOSE = 1e-4  # probabilities of a text answered alone and among others
+_CLOSE = 1e-4  # tolerance for probabilities of a text predicted alone and in a batch
 
 
 @dataclass(frozen=True)
 class _Reply:
-    status: int  # 0: none came
+    status: int  # 0: no response
     body: Any
     seconds: float
 
 
 def run(folder: Path, data: str, requests: int) -> dict[str, Any]:
-    """Ask a served classifier or pair model the texts of a file, one after the other and all at once.
+    """Send the texts of a file to a served classifier or pair model, in sequence and concurrently.
 
     Args:
         folder: a finished run.
@@ -47,20 +47,20 @@ def run(folder: Path, data: str, requests: int) -> dict[str, Any]:
     """
     predictor = open_predictor(folder)
     if not isinstance(predictor, TextPredictor):
-        raise InputError(f"{folder} holds no classifier and no model of pairs")
+        raise InputError(f"{folder} is not a classifier or a pair model; choose the run directory of one")
     examples = list(predictor.examples(data))
     if not examples:
-        raise InputError(f"{data} holds no texts")
-    chosen = [examples[place % len(examples)] for place in range(requests)]
-    asked = [{"text": one.text} if one.pair is None else {"text": one.text, "pair": one.pair} for one in chosen]
-    right = [answer.as_json() for _, answer in predictor.predict_each(chosen, {})]
+        raise InputError(f"{data} contains no texts; choose a file with at least one")
+    chosen = [examples[index % len(examples)] for index in range(requests)]
+    inputs = [{"text": one.text} if one.pair is None else {"text": one.text, "pair": one.pair} for one in chosen]
+    expected = [prediction.as_json() for _, prediction in predictor.predict_each(chosen, {})]
     with serving(folder) as port:
-        asyncio.run(_ask(port, asked[:20], together=True))  # nobody pays for the first calls
-        alone, spent = _timed(port, asked, False)
-        together, seconds = _timed(port, asked, True)
-    rates = {"together": requests / seconds, "alone": requests / spent}
+        asyncio.run(_send_all(port, inputs[:20], concurrent=True))  # warm-up
+        sequential, sequential_seconds = _timed(port, inputs, False)
+        concurrent, concurrent_seconds = _timed(port, inputs, True)
+    rates = {"together": requests / concurrent_seconds, "alone": requests / sequential_seconds}
     return {
-        **circumstances(),
+        **environment_info(),
         "kind": "serving",
         "task": predictor.run.recipe.task,
         "encoder": dict(predictor.run.recipe.encoder),
@@ -68,15 +68,15 @@ def run(folder: Path, data: str, requests: int) -> dict[str, Any]:
         "requests": requests,
         "requests_per_second": rates,
         "ratio": rates["together"] / rates["alone"],
-        "lost": {"together": _lost(together), "alone": _lost(alone)},
-        "wrong": {"together": _wrong(together, right), "alone": _wrong(alone, right)},
-        "seconds": {"together": _quantiles(together), "alone": _quantiles(alone)},
+        "lost": {"together": _lost(concurrent), "alone": _lost(sequential)},
+        "wrong": {"together": _wrong(concurrent, expected), "alone": _wrong(sequential, expected)},
+        "seconds": {"together": _quantiles(concurrent), "alone": _quantiles(sequential)},
     }
 
 
 @contextmanager
 def serving(*folders: Path) -> Iterator[int]:
-    """A server for some runs on a free port, as long as the block lasts."""
+    """Start a server for run directories on a free port; it stops at the end of the block."""
     command = [sys.executable, "-m", "mtsa", "serve", *map(str, folders), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -92,31 +92,32 @@ def serving(*folders: Path) -> Iterator[int]:
 
 
 def lines(record: dict[str, Any]) -> list[str]:
-    """What the record says."""
+    """Return the result as lines of text."""
     rates, seconds = record["requests_per_second"], record["seconds"]
-    told = [
-        f"{record['requests']:,} requests {name}: {rates[key]:,.0f} a second; half in {1000 * seconds[key]['p50']:.0f} ms, "
-        f"99 % in {1000 * seconds[key]['p99']:.0f} ms; {record['lost'][key]} lost, {record['wrong'][key]} wrong"
-        for key, name in (("alone", "one after the other"), ("together", "at the same time"))
+    lines = [
+        f"{record['requests']:,} {name} requests: {rates[key]:,.0f} requests/s, "
+        f"latency p50 {1000 * seconds[key]['p50']:.0f} ms, p99 {1000 * seconds[key]['p99']:.0f} ms, "
+        f"{record['lost'][key]} failed, {record['wrong'][key]} wrong"
+        for key, name in (("alone", "sequential"), ("together", "concurrent"))
     ]
-    return [*told, f"at the same time they are answered {record['ratio']:.1f} times as fast in all"]
+    return [*lines, f"speed-up of concurrent requests: {record['ratio']:.1f}x"]
 
 
-def _timed(port: int, asked: Sequence[dict[str, str]], together: bool) -> tuple[list[_Reply], float]:
-    begun = time.perf_counter()
-    replies = asyncio.run(_ask(port, asked, together=together))
-    return replies, time.perf_counter() - begun
+def _timed(port: int, inputs: Sequence[dict[str, str]], concurrent: bool) -> tuple[list[_Reply], float]:
+    start = time.perf_counter()
+    replies = asyncio.run(_send_all(port, inputs, concurrent=concurrent))
+    return replies, time.perf_counter() - start
 
 
-async def _ask(port: int, asked: Sequence[dict[str, str]], *, together: bool) -> list[_Reply]:
-    if together:
-        return list(await asyncio.gather(*(_request(port, question) for question in asked)))
-    return [await _request(port, question) for question in asked]
+async def _send_all(port: int, inputs: Sequence[dict[str, str]], *, concurrent: bool) -> list[_Reply]:
+    if concurrent:
+        return list(await asyncio.gather(*(_request(port, one) for one in inputs)))
+    return [await _request(port, one) for one in inputs]
 
 
 async def _request(port: int, question: dict[str, str]) -> _Reply:
-    """One request on a connection of its own; a connection that breaks gives status 0."""
-    begun = time.perf_counter()
+    """Send one request on a separate connection; a broken connection gives status 0."""
+    begin = time.perf_counter()
     content = json.dumps({"questions": [question]}).encode()
     head = (
         f"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
@@ -129,9 +130,9 @@ async def _request(port: int, question: dict[str, str]) -> _Reply:
         writer.close()
         await writer.wait_closed()
         start, _, body = answer.partition(b"\r\n\r\n")
-        reply = _Reply(int(start.split(b" ", 2)[1]), json.loads(body), time.perf_counter() - begun)
+        reply = _Reply(int(start.split(b" ", 2)[1]), json.loads(body), time.perf_counter() - begin)
     except (OSError, ValueError, IndexError):
-        reply = _Reply(0, None, time.perf_counter() - begun)
+        reply = _Reply(0, None, time.perf_counter() - begin)
     advance(1)
     return reply
 
@@ -140,16 +141,17 @@ def _lost(replies: Sequence[_Reply]) -> int:
     return sum(reply.status != 200 for reply in replies)
 
 
-def _wrong(replies: Sequence[_Reply], right: Sequence[dict[str, Any]]) -> int:
-    answered = ((reply, wanted) for reply, wanted in zip(replies, right, strict=True) if reply.status == 200)
-    return sum(not _same(reply.body["answers"][0], wanted) for reply, wanted in answered)
+def _wrong(replies: Sequence[_Reply], expected: Sequence[dict[str, Any]]) -> int:
+    pairs = ((reply, value) for reply, value in zip(replies, expected, strict=True) if reply.status == 200)
+    return sum(not _same(reply.body["answers"][0], value) for reply, value in pairs)
 
 
-def _same(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    if "value" in wanted:
-        return math.isclose(found["value"], wanted["value"], rel_tol=_CLOSE, abs_tol=_CLOSE)
-    near = all(abs(found["probabilities"][label] - value) <= _CLOSE for label, value in wanted["probabilities"].items())
-    return found["label"] == wanted["label"] and near
+def _same(prediction: dict[str, Any], expected: dict[str, Any]) -> bool:
+    if "value" in expected:
+        return math.isclose(prediction["value"], expected["value"], rel_tol=_CLOSE, abs_tol=_CLOSE)
+    probabilities = prediction["probabilities"]
+    close = all(abs(probabilities[label] - value) <= _CLOSE for label, value in expected["probabilities"].items())
+    return prediction["label"] == expected["label"] and close
 
 
 def _quantiles(replies: Sequence[_Reply]) -> dict[str, float]:

@@ -16,12 +16,13 @@ from mtsa.bench.layer import aligned
 from mtsa.bench.timing import measure
 from mtsa.encoders import build_encoder, find_encoder
 from mtsa.errors import InputError
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.models.translator import build_translator
 from mtsa.tasks.translation import config_of
 from mtsa.training.launch import build_recipe
 from mtsa.training.recipe import Recipe
 from mtsa.training.recipe_files import load_recipe
+from reproduce.names import display
 from reproduce.table import Model
 from reproduce.tables import TABLES
 
@@ -31,14 +32,14 @@ _WORDS = 100  # the embedding is not measured
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured."""
+    """Settings of the benchmark."""
 
-    recipes: tuple[str, ...]  # where the sizes and dropouts come from
+    recipes: tuple[str, ...]  # define sizes and dropout
     tokens: int  # of a batch
     lengths: tuple[int, ...] = (16, 25, 50, 100)
-    padding: float = 0.1  # part of the places of a batch
+    padding: float = 0.1  # fraction of the positions of a batch
     repeats: int = 5
-    seconds: float = 30.0  # an encoder's share at a length
+    seconds: float = 30.0  # maximum for an encoder at a length
     seed: int = 0
 
 
@@ -50,7 +51,7 @@ _MODELS: dict[str, Mapping[str, Model]] = {task: TABLES[task].models for task in
 
 
 class Translating(nn.Module):
-    """The encoder of a translator over vectors."""
+    """The encoder of a translation model; its input is vectors."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
@@ -58,12 +59,12 @@ class Translating(nn.Module):
         self.encoder = build_translator(config_of(recipe, _WORDS)).get_encoder()
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        found: Tensor = self.encoder(inputs_embeds=x, attention_mask=keep.long()).last_hidden_state
-        return found
+        hidden: Tensor = self.encoder(inputs_embeds=x, attention_mask=keep.long()).last_hidden_state
+        return hidden
 
 
 class Tagging(nn.Module):
-    """The stack of a tagger over word vectors with the mark of the predicate beside them."""
+    """The encoder of a tagger; its input is word vectors concatenated with predicate embeddings."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
@@ -73,12 +74,12 @@ class Tagging(nn.Module):
         self.encoder = build_encoder(name, self.width, **shared, **recipe.encoder_options)
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        found: Tensor = self.encoder(x, keep)
-        return found
+        hidden: Tensor = self.encoder(x, keep)
+        return hidden
 
 
 class Padded(nn.Module):
-    """An encoder that finds padding at the end of every other row."""
+    """Pads every second row of the input of an encoder."""
 
     def __init__(self, encoder: Translating | Tagging, padding: float) -> None:
         super().__init__()
@@ -88,12 +89,12 @@ class Padded(nn.Module):
         B, N, _ = x.shape
         keep = torch.ones(B, N, dtype=torch.bool)
         keep[1::2, N - round(2 * self.padding * N) :] = False
-        found: Tensor = self.encoder(x, keep)
-        return found
+        hidden: Tensor = self.encoder(x, keep)
+        return hidden
 
 
 def ticks(task: str, setting: Setting) -> int:
-    """How often `run` tells of its progress."""
+    """Return the number of progress steps of `run`."""
     return len(setting.recipes) * len(setting.lengths) * (setting.repeats + 1) * len(_MODELS[task])
 
 
@@ -104,23 +105,26 @@ def run(task: str, setting: Setting, tick: Callable[[str], None] = lambda note: 
         InputError: a recipe of another task.
     """
     for name in setting.recipes:
-        found = load_recipe(name).task
-        if found != task:
-            raise InputError(f"recipe {name} is for {found}; name one of {task}, such as {PRESETS[task].recipes[0]}")
+        recipe_task = load_recipe(name).task
+        if recipe_task != task:
+            raise InputError(
+                f"recipe {name} is for task {recipe_task}; choose a {task} recipe, such as {PRESETS[task].recipes[0]}"
+            )
     rows: list[dict[str, Any]] = []
     for name in setting.recipes:
-        made = {row: encoder(task, name, row, setting) for row in _MODELS[task]}
+        encoders = {row: encoder(task, name, row, setting) for row in _MODELS[task]}
         for length in setting.lengths:
-            rows += _at(made, name, length, setting, lambda where=f"{name}, length {length}": tick(where))  # type: ignore[misc]
-    return {"kind": task, "setting": asdict(setting), **circumstances(), "rows": rows}
+            rows += _at(encoders, name, length, setting, lambda note=f"{name}, length {length}": tick(note))  # type: ignore[misc]
+    return {"kind": task, "setting": asdict(setting), **environment_info(), "rows": rows}
 
 
 def encoder(task: str, recipe: str, row: str, setting: Setting) -> Padded:
     """The encoder of a row of a task's table, in the sizes of a recipe."""
-    kind = _MODELS[task][row]
-    made = build_recipe(recipe, encoder=kind.encoder, settings=[f"{key}={value}" for key, value in kind.options.items()])
+    model = _MODELS[task][row]
+    settings = [f"{key}={value}" for key, value in model.options.items()]
+    with_encoder = build_recipe(recipe, encoder=model.encoder, settings=settings)
     torch.manual_seed(setting.seed)
-    return Padded(Translating(made) if task == "translation" else Tagging(made), setting.padding)
+    return Padded(Translating(with_encoder) if task == "translation" else Tagging(with_encoder), setting.padding)
 
 
 def _at(
@@ -129,9 +133,9 @@ def _at(
     """A row of the record for each encoder, at one length."""
     batch, width = max(2, setting.tokens // length), encoders[BASELINE].encoder.width
     limits = {"repeats": setting.repeats, "seconds": setting.seconds, "seed": setting.seed}
-    found = measure(encoders, (batch, length, width), trained=encoders, tick=tick, **limits)  # type: ignore[arg-type]
-    base = found[BASELINE]
-    for name, timing in found.items():
+    timings = measure(encoders, (batch, length, width), trained=encoders, tick=tick, **limits)  # type: ignore[arg-type]
+    base = timings[BASELINE]
+    for name, timing in timings.items():
         assert timing.step is not None
         assert base.step is not None
         figures = {"step_seconds": timing.step, "step_ratio": timing.step / base.step}
@@ -141,12 +145,12 @@ def _at(
 
 def tables(record: dict[str, Any]) -> dict[str, str]:
     """A table of training steps for each recipe, by its name."""
-    found = {}
+    texts = {}
     for recipe in record["setting"]["recipes"]:
-        own = [row for row in record["rows"] if row["recipe"] == recipe]
-        lengths = sorted({row["length"] for row in own})
-        cells = {(row["name"], row["length"]): f"{1000 * row['step_seconds']:.0f} ms {row['step_ratio']:.2f}x" for row in own}
-        names = list(dict.fromkeys(row["name"] for row in own))
-        lines = [[name, *(cells[name, length] for length in lengths)] for name in names]
-        found[recipe] = aligned(["encoder", *(f"length {length}" for length in lengths)], lines)
-    return found
+        rows = [row for row in record["rows"] if row["recipe"] == recipe]
+        lengths = sorted({row["length"] for row in rows})
+        cells = {(row["name"], row["length"]): f"{1000 * row['step_seconds']:.0f} ms {row['step_ratio']:.2f}x" for row in rows}
+        names = list(dict.fromkeys(row["name"] for row in rows))
+        lines = [[display(name), *(cells[name, length] for length in lengths)] for name in names]
+        texts[recipe] = aligned(["encoder", *(f"length {length}" for length in lengths)], lines)
+    return texts

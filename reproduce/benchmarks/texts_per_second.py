@@ -17,7 +17,7 @@ import torch
 
 from mtsa.data.examples import Example
 from mtsa.errors import InputError
-from mtsa.machine import circumstances
+from mtsa.machine import environment_info
 from mtsa.models.batched_inference import BATCH_SIZE
 from mtsa.models.pretrained_source import locate_pretrained, packaged_folder
 from mtsa.models.transformers_logging import silence_transformers
@@ -34,9 +34,9 @@ from mtsa.workbench import load
 
 Predict = Callable[[Sequence[str]], Any]
 TRAINING = {
-    "float32, 50 batches sorted together (version 0.2)": ("float32", 50),
-    "float32, 200 batches sorted together": ("float32", 200),
-    "bfloat16, 200 batches sorted together": ("bfloat16", 200),
+    "float32, length_pool 50 (version 0.2)": ("float32", 50),
+    "float32, length_pool 200": ("float32", 200),
+    "bfloat16, length_pool 200": ("bfloat16", 200),
 }
 _WARM = 3  # steps before the clock starts
 
@@ -66,7 +66,7 @@ def run(data: str, options: dict[str, Any], *, texts: int, steps: int, repeats: 
         contenders = _contenders(recipe, split, Path(made), data, options)
         prediction = _prediction(contenders, chosen, repeats)
     return {
-        **circumstances(),
+        **environment_info(),
         "kind": "texts-per-second",
         "data": Path(data).name,
         "texts": len(chosen),
@@ -108,21 +108,21 @@ def _with_training(recipe: Recipe, values: dict[str, Any]) -> Recipe:
 
 
 def _contenders(recipe: Recipe, split: Split, folder: Path, data: str, options: dict[str, Any]) -> dict[str, Predict]:
-    """What predicts, by name; models are trained for one step, which does not change their speed."""
-    found: dict[str, Predict] = {}
+    """Return the prediction functions by name; models are trained for one step, which does not change their speed."""
+    predictors: dict[str, Predict] = {}
     short = {"max_steps": 1, "eval_steps": 1, "refit": False, "warmup_steps": 0}
     words, _ = plan_run(None, data={"train": data, **options})
-    for name, made in (("mtsa over words", words), ("mtsa over MiniLM", recipe)):
+    for name, base in (("mtsa (word embeddings)", words), ("mtsa (MiniLM)", recipe)):
         part = Split(list(split.train), split.dev[:32], [], [])
-        run_recipe(_with_training(made, short), folder / name, split=part)
-        found[name] = load(folder / name).predict
+        run_recipe(_with_training(base, short), folder / name, split=part)
+        predictors[name] = load(folder / name).predict
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(locate_pretrained("minilm"), device="cpu")
     encoder.max_seq_length = recipe.tokens.max_length
-    found["sentence-transformers encode"] = lambda texts: encoder.encode(list(texts), batch_size=BATCH_SIZE)
-    found |= _fasttext(split) | _spacy(list(split.train)[:200])
-    return found
+    predictors["sentence-transformers encode"] = lambda texts: encoder.encode(list(texts), batch_size=BATCH_SIZE)
+    predictors |= _fasttext(split) | _spacy(list(split.train)[:200])
+    return predictors
 
 
 def _fasttext(split: Split) -> dict[str, Predict]:
@@ -159,16 +159,16 @@ def _prediction(contenders: dict[str, Predict], texts: Sequence[str], repeats: i
         predict(texts[:64])  # warm
     for _ in range(repeats):
         for name, predict in contenders.items():
-            begun = time.perf_counter()
+            start = time.perf_counter()
             predict(texts)
-            best[name] = max(best[name], len(texts) / (time.perf_counter() - begun))
+            best[name] = max(best[name], len(texts) / (time.perf_counter() - start))
             advance(1, "steps")
-    peer = best["sentence-transformers encode"]
-    return [{"name": name, "texts_per_second": rate, "ratio": rate / peer} for name, rate in best.items()]
+    baseline = best["sentence-transformers encode"]
+    return [{"name": name, "texts_per_second": rate, "ratio": rate / baseline} for name, rate in best.items()]
 
 
 def tables(record: dict[str, Any]) -> tuple[list[list[str]], list[list[str]]]:
-    """Header and rows of training and of prediction."""
+    """Return header and rows of training and of prediction."""
     first = record["training"][0]["texts_per_second"]
     training = [["fine-tuning of MiniLM", "texts per second", "ratio", "padding"]]
     for row in record["training"]:

@@ -13,16 +13,16 @@ DATASETS = by_name(
         DataSet("sst5", "SST-5", "sst5.cpu", _SST, seeds=3, folder="sst", fetch="sst"),
     ]
 )
-_NOT_LARGE = {"subj": 0, "sst5": 0}
+_SKIP_LARGE = {"subj": 0, "sst5": 0}
 MODELS = by_name(
     [
         Model("mtsa", "two heads of 150", "mtsa", paper="MTSA"),
-        Model("bilstm", "150 in each direction", "bilstm", paper="Bi-LSTM"),
+        Model("bilstm", "150 units in each direction", "bilstm", paper="Bi-LSTM"),
         Model("multihead", "4 heads", "multihead", paper="Multi-head"),
-        Model("disa", "150 in each direction", "disa", paper="DiSA", runs=_NOT_LARGE),
-        Model("biblosa", "150 in each direction", "biblosa", paper="Bi-BloSA", runs=_NOT_LARGE),
-        Model("tfidf", "TF-IDF of words and word pairs, logistic regression", runs={"trec": 1, "sst5": 1}),
-        Model("fasttext", "fastText, 25 epochs, word pairs"),
+        Model("disa", "150 features in each direction", "disa", paper="DiSA", runs=_SKIP_LARGE),
+        Model("biblosa", "150 features in each direction", "biblosa", paper="Bi-BloSA", runs=_SKIP_LARGE),
+        Model("tfidf", "TF-IDF of word uni- and bigrams, logistic regression", runs={"trec": 1, "sst5": 1}),
+        Model("fasttext", "fastText with word bigrams, 25 epochs"),
     ]
 )
 PAPER = {  # its Table 5: mean and deviation of the accuracy on CR, MPQA, SUBJ, TREC, SST-5
@@ -33,19 +33,18 @@ PAPER = {  # its Table 5: mean and deviation of the accuracy on CR, MPQA, SUBJ, 
     "mtsa": ("84.9 (2.4)", "90.5 (0.6)", "94.5 (0.6)", "95.3 (0.3)", "51.3 (0.7)"),
 }
 NOTES = """\
-Accuracy in percent, mean (standard deviation) over 10 folds (CR, MPQA, SUBJ), 5 seeds (TREC) or 3 (SST-5); [n of m]
-where runs are missing. Every encoder has the same search (reproduce/PROTOCOL.md). Each record has the dev curve and
-one evaluation of the test part, with the answer to every example.
-
-Differences from the paper: GloVe 6B vectors of 100 dimensions instead of 300, restricted to the words of these data
-sets where the file name contains "tasks"; half of the paper's width. The best step is chosen
-on a dev part: a tenth of the training data, or the official dev part of SST. On TREC and CR the tested model is
-trained again on training and dev data together, for as many epochs. The paper's code chose the best step on the
-evaluation data itself, so its values are optimistic in comparison.
-
-Baselines use the same splits. C of the logistic regression is chosen on the dev part; the model is then fitted on
-training and dev data. fastText has no tuned setting and is trained on both. On SST-5 fastText is trained on all
-phrases, as the encoders are, and the logistic regression on whole sentences.
+- **Scores**: accuracy in percent, mean (standard deviation) over 10 folds (CR, MPQA, SUBJ), 5 seeds (TREC) or 3 seeds
+  (SST-5); [n of m]: n of m planned runs exist. Each record has the dev curve and one evaluation of the test set, with
+  the prediction for every example.
+- **Search**: hyperparameters of all encoders are selected by the same search (`reproduce/PROTOCOL.md`). The best step
+  is selected on a dev set: a tenth of the training data, or the official dev set of SST. On TREC and CR, the final model
+  is retrained on training and dev data for as many epochs. The paper's code selected the best step on the test data,
+  so its values are optimistic in comparison.
+- **Differences from the paper**: GloVe 6B vectors of 100 dimensions instead of 300; for speed, the vector file was
+  reduced to the vocabulary of the data sets. Half of the paper's width.
+- **Baselines** use the same splits. C of the logistic regression is selected on the dev set; the model is then fitted on
+  training and dev data. fastText is not tuned and is trained on both. On SST-5, fastText is trained on all phrases, as
+  the encoders are, and the logistic regression on whole sentences.
 """
 CLASSIFICATION = Table(
     name="classification",
@@ -67,6 +66,6 @@ CLASSIFICATION = Table(
         ),
     ),
     notes=NOTES,
-    deviation="GloVe vectors of 100 dimensions instead of 300, half of the width, the best step chosen on a dev part",
+    deviation="GloVe vectors of 100 dimensions instead of 300, half of the width, the best step selected on a dev set",
     search=SEARCH,
 )

@@ -1,4 +1,4 @@
-"""Settings of fine-tuning over MiniLM, one changed at a time. Test data are never used."""
+"""Ablation of the fine-tuning settings for MiniLM. Test data are never used."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ DATASETS = by_name([pretrained.DATASETS[name] for name in ("trec", "cr", "mpqa")
 
 
 def _changed(name: str, about: str, **options: Any) -> Model:
-    """A model over MiniLM; options are settings with __ in place of the dot."""
+    """MiniLM with changed settings; options have __ in place of the dot."""
     return Model(name, about, "embedding", {key.replace("__", "."): value for key, value in options.items()})
 
 
 MODELS = by_name(
     [
-        _changed("base", "learning rate 5e-5 (linear layer 5e-4), 3 epochs, warm-up over the first tenth"),
-        _changed("rate-2", "twice the learning rate", training__learning_rate=1e-3),
-        _changed("rate-4", "four times the learning rate", training__learning_rate=2e-3),
+        _changed("base", "learning rate 5e-5 (linear layer 5e-4), 3 epochs, warm-up over the first tenth of the steps"),
+        _changed("rate-2", "learning rate 1e-4 (linear layer 1e-3)", training__learning_rate=1e-3),
+        _changed("rate-4", "learning rate 2e-4 (linear layer 2e-3)", training__learning_rate=2e-3),
         _changed(
-            "decay", "twice the rate, times 0.8 in each lower layer", training__learning_rate=1e-3, pretrained__layer_decay=0.8
+            "decay",
+            "learning rate 1e-4 (linear layer 1e-3), layer decay 0.8",
+            training__learning_rate=1e-3,
+            pretrained__layer_decay=0.8,
         ),
         _changed("epochs-2", "2 epochs", training__epochs=2),
         _changed("epochs-5", "5 epochs", training__epochs=5),
@@ -30,11 +33,11 @@ MODELS = by_name(
     ]
 )
 NOTES = """\
-Accuracy on dev, one run each on the first seed or fold. `base` has the settings that the others change.
+Accuracy on the dev set, one run each on the first seed or fold.
 """
 FINE_TUNING = Table(
     name="fine-tuning",
-    title="Settings of fine-tuning",
+    title="Fine-tuning settings",
     datasets=DATASETS,
     models=MODELS,
     views=(),

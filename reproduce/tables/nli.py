@@ -10,7 +10,7 @@ from typing import Any
 from mtsa.data import readers
 from mtsa.data.examples import Example, Layout
 from mtsa.training.recipe import Recipe
-from mtsa.training.split import Split, check_there, split_off
+from mtsa.training.split import Split, check_file_exists, split_off
 from reproduce.dataset import DataSet
 from reproduce.paths import Paths
 from reproduce.table import SEARCH, Column, Model, Table, View, by_name
@@ -48,7 +48,7 @@ class PairSet(DataSet):
 
     def _read(self, paths: Paths, name: str) -> list[Example]:
         path = self.path(paths, name)
-        check_there(str(path))
+        check_file_exists(str(path))
         return readers.read(path, Layout(format=(self.formats or {})[name]), paired=True).items
 
 
@@ -97,7 +97,7 @@ DATASETS: dict[str, PairSet] = by_name(
         ),
         _pairs(
             "protocols",
-            "protocols",
+            "NLI protocols (Wikipedia)",
             _PROTOCOLS,
             {},
             {
@@ -118,11 +118,12 @@ def _ablation(name: str, about: str, paper: str) -> Model:
     return Model(name, about, name, paper=paper, runs=_SNLI_ONLY)
 
 
-def _transfer(name: str, about: str, pretrained: str, **options: Any) -> Model:
-    """A model over a pretrained one; one more Transformer block, if options are given for it."""
-    encoder, paper = ("transformer_block", "Transfer + Multi-Head") if options else ("mtsa", "Transfer + MTSA")
+def _transfer(name: str, about: str, pretrained: str, *, block: Mapping[str, Any] | None = None) -> Model:
+    """MTSA on top of a pretrained model, or an additional Transformer block with these options."""
+    options = block or {}
+    encoder, paper = ("transformer_block", "Transfer + Multi-Head") if block else ("mtsa", "Transfer + MTSA")
     recipe, runs = f"snli.{pretrained}.cpu", {"snli": 1, "snli-subset": 1}
-    exp = {"encoder.scales": ["identity", "identity"], "encoder.source_layers": 1}
+    exp = {"encoder.score_activation": "identity", "encoder.source_activation": "identity", "encoder.source_layers": 1}
     if pretrained == "gpt":
         exp["encoder.masks"] = '"causal*4"'
     return Model(
@@ -145,30 +146,38 @@ _MINILM_BLOCK = {"encoder.heads": 6, "encoder.attention_dropout": 0.1, "model.po
 
 MODELS = by_name(
     [
-        Model("bilstm", "150 in each direction", "bilstm", paper="Bi-LSTM", runs=_SNLI_ONLY),
-        Model("bigru", "150 in each direction", "bigru", paper="Bi-GRU", runs=_SNLI_ONLY),
+        Model("bilstm", "150 units in each direction", "bilstm", paper="Bi-LSTM", runs=_SNLI_ONLY),
+        Model("bigru", "150 units in each direction", "bigru", paper="Bi-GRU", runs=_SNLI_ONLY),
         Model("multi_cnn", "100 filters of each size", "multi_cnn", paper="Multi-CNN", runs=_SNLI_ONLY),
         Model("hierarchical_cnn", "150 channels", "hierarchical_cnn", paper="Hrchy-CNN", runs=_SNLI_ONLY),
         Model(
             "multihead",
-            "4 heads of 75; sinusoids multiplied by 0.1, because they are larger than the word vectors otherwise",
+            "4 heads of 75; sinusoidal positions scaled by 0.1, because their norm exceeds that of the word vectors",
             "multihead",
             {"encoder.position_scale": 0.1},
             paper="Multi-head",
         ),
-        Model("disa", "150 in each direction", "disa", paper="DiSA", runs=_ONE_SEED),
-        Model("biblosa", "150 in each direction", "biblosa", paper="Bi-BloSA", runs=_ONE_SEED),
+        Model("disa", "150 features in each direction", "disa", paper="DiSA", runs=_ONE_SEED),
+        Model("biblosa", "150 features in each direction", "biblosa", paper="Bi-BloSA", runs=_ONE_SEED),
         Model("mtsa", "two heads of 150", "mtsa", paper="MTSA"),
-        _ablation("mtsa_no_masks", "every head sees every other token", "MTSA w/o fw&bw masks"),
-        _ablation("mtsa_no_token2token", "no scores of token pairs", "MTSA w/o token2token"),
+        _ablation("mtsa_no_masks", "every head attends to all other tokens", "MTSA w/o fw&bw masks"),
+        _ablation("mtsa_no_token2token", "no token2token scores", "MTSA w/o token2token"),
         _ablation("mtsa_no_source2token", "no source2token scores", "MTSA w/o source2token"),
         _ablation("mtsa_none", "a dense layer on each token, without any context", "MTSA w/o proposed modules"),
         _transfer(
-            "gpt-block", "one more causal Transformer block over our small GPT, read at the last token", "gpt", **_BLOCK
+            "gpt-block",
+            "additional causal Transformer block on top of a small GPT, classified from the last token",
+            "gpt",
+            block=_BLOCK,
         ),
-        _transfer("gpt-mtsa", "MTSA over our small GPT", "gpt"),
-        _transfer("minilm-block", "one more Transformer block over MiniLM, mean of the tokens", "minilm", **_MINILM_BLOCK),
-        _transfer("minilm-mtsa", "MTSA over MiniLM", "minilm"),
+        _transfer("gpt-mtsa", "MTSA on top of a small GPT", "gpt"),
+        _transfer(
+            "minilm-block",
+            "additional Transformer block on top of MiniLM, mean pooling",
+            "minilm",
+            block=_MINILM_BLOCK,
+        ),
+        _transfer("minilm-mtsa", "MTSA on top of MiniLM", "minilm"),
     ]
 )
 CONTEXTS = {  # Table 1: accuracy on the training and test parts of SNLI
@@ -196,26 +205,31 @@ def _views() -> tuple[View, ...]:
         found.append(View("Ablations (Table 3)", parts[2:], tuple(ABLATIONS), ABLATIONS))
         columns = (*parts[1:], *(Column(f"{multinli}: {part}", multinli, part) for part in ("matched", "mismatched")))
         paper = {name: TRANSFER[MODELS[name].paper] for name in _OVER}
-        found.append(View("Transfer from pretrained models (Table 2)", columns, ("multihead", "mtsa", *_OVER), paper))
+        references = ("multihead", "mtsa")
+        found.append(
+            View("Transfer from pretrained models (Table 2)", columns, (*references, *_OVER), paper, references=references)
+        )
     return tuple(found)
 
 
 NOTES = """\
-Accuracy in percent, mean (standard deviation) over seeds; [n of m] where runs are missing. Each record has the dev
-curve and one evaluation of each test part, with the answer to every pair; the best step is chosen on the dev pairs.
-
-Differences from the paper: the data (`snli-subset`: 18,000 training pairs of SNLI and 8,330 counterfactual ones
-instead of 549,367, with the official dev and test parts; `protocols`: 34,000 pairs of Wikipedia text instead of the
-training part of MultiNLI, tested on the first 1,000 pairs of each of its dev parts); GloVe 6B vectors of 100
-dimensions instead of 300; half of the paper's width; one head for all models: highway layer,
-source2token pooling, ELU (the paper's heads differ from row to row, see the parameter counts).
-
-Transfer: the recipes `snli.gpt.cpu` and `snli.minilm.cpu`. The small GPT (4 layers, width 256) was trained by `mtsa
-pretrain` on the English text at hand, the paper's on a large corpus of books; the weight of its language-model loss
-is 0.3. As in the authors' code: AdamW, batches of 20, texts of at most 50 tokens, one GELU layer as wide as the
-pretrained model before the classes; on MultiNLI and `protocols`, MTSA has exp scores, one source2token layer and a
-causal mask. Different: the block reads the last token, the authors append a classification token. MiniLM has no
-language-model loss, and its authors trained it on pairs of SNLI and MultiNLI, so its rows are not a clean test.
+- **Scores**: accuracy in percent, mean (standard deviation) over seeds; [n of m]: n of m planned runs exist; *train*:
+  accuracy on the training pairs. The best step is selected on the dev pairs. Each record has the dev curve and one
+  evaluation of each test set, with the prediction for every pair.
+- **Data**: `snli-subset` has 18,000 training pairs of SNLI and 8,330 pairs of counterfactually augmented SNLI (Kaushik
+  et al., 2020) instead of 549,367, and the official dev and test sets. `protocols` has 34,000 pairs from Wikipedia text
+  (Bowman et al., 2020) instead of the training set of MultiNLI, tested on the first 1,000 pairs of each of its dev sets.
+- **Models**: GloVe 6B vectors of 100 dimensions instead of 300, half of the paper's width. All models have the same
+  layers above the encoder: source2token pooling, a highway layer, ELU. Those of the paper differ from model to model
+  (see the parameter counts).
+- **Search**: the same for all models of Tables 1 and 3 (`reproduce/PROTOCOL.md`).
+- **Transfer** (recipes `snli.gpt.cpu`, `snli.minilm.cpu`): the small GPT (4 layers, width 256) was trained by `mtsa
+  pretrain` on a small amount of English text, the paper's on a large corpus of books; the weight of its language-model
+  loss is 0.3. As in the authors' code: AdamW, batches of 20, texts of at most 50 tokens, one GELU layer of the width of
+  the pretrained model before the output; on MultiNLI and `protocols`, MTSA has exponential scores, one source2token
+  layer and a causal mask. Different: the block classifies from the last token, the authors append a classification
+  token. MiniLM has no language-model loss; its authors trained it on pairs of SNLI and MultiNLI, so its scores are
+  contaminated.
 """
 NLI = Table(
     name="nli",

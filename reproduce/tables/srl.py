@@ -24,18 +24,18 @@ MODELS = by_name(
         Model("multi_cnn", "convolutions of 3, 4 and 5 words, 67 channels each", "stacked_multi_cnn", paper="Multi-CNN"),
         Model(
             "multihead",
-            "8 heads in each layer and a timing signal at the input, which is not scaled up before it (Tan et al. do so)",
+            "8 heads in each layer; sinusoidal positions; input embeddings not multiplied by sqrt(d), unlike in Tan et al.",
             "stacked_multihead",
             {"encoder.scale": 1.0},
             paper="Multi-head",
         ),
         Model(
             "multihead-masks",
-            "8 heads in each layer, 4 of them forward and 4 backward, each with the token itself; no timing signal",
+            "8 heads in each layer, 4 forward and 4 backward, including the token itself; no sinusoidal positions",
             "stacked_multihead",
             _MASKS,
         ),
-        Model("mtsa", "4 forward and 4 backward heads in each layer, no timing signal", "stacked_mtsa", paper="MTSA"),
+        Model("mtsa", "4 forward and 4 backward heads in each layer, no sinusoidal positions", "stacked_mtsa", paper="MTSA"),
         Model("mtsa-long", f"as `mtsa`; {_LONGER}", "stacked_mtsa", _LONG, runs=_ONE, searched=False),
         Model(
             "multihead-masks-long",
@@ -56,19 +56,19 @@ PAPER: dict[
     "mtsa": ("83.6", "84.2", "85.3", "84.8", "67.0", "74.5"),
 }
 NOTES = """\
-Percent, by the rules of the official CoNLL-2005 evaluation, with the predicates given; *verbs*: predicates whose part
-of speech is a verb's; *predicates*: F1 of the predicate finder on the dev sentences. Each record has the dev curve
-and one evaluation of each test part; the best epoch is chosen on the dev part. The paper's values are those of
-CoNLL-2005.
-
-Differences from the paper: other data (`ewt`: PropBank on the English Web Treebank, 12,518 training sentences, with
-predicates that are nouns and adjectives, instead of the licensed news text of CoNLL-2005), so that values cannot be
-compared; 4 layers instead of 10; 12 epochs of AdamW with batches of 2,048 words instead of
-600,000 steps of Adadelta with 4,096; attention dropout 0.1 (0.19), dropout inside the feed-forward part 0.2 (0.1);
-tags by Viterbi (the best of each word); word vectors of 100 dimensions (the paper says 200, its code 100). The paper
-does not say what its Bi-LSTM and Multi-CNN rows are; here they take the place of the attention in each layer. `mtsa`
-has log-sigmoid pair scores and two source2token layers (the authors' tagger: exp and one). Every model has the same
-search (reproduce/PROTOCOL.md).
+- **Scores**: percent, by the rules of the official CoNLL-2005 evaluation, with given predicates; *complete*:
+  propositions with all arguments correct; *verbs*: verbal predicates only; *predicates*: F1 of the predicate finder on
+  the dev sentences. The best epoch is selected on the dev set. Each record has the dev curve and one evaluation of each
+  test set.
+- **Data**: `ewt` is PropBank on the English Web Treebank (12,518 training sentences, with nominal and adjectival
+  predicates) instead of the licensed news text of CoNLL-2005; the paper's values cannot be compared.
+- **Model**: 4 layers instead of 10; Viterbi decoding (paper: the best tag of each word); word vectors of 100 dimensions
+  (paper: 200; its code: 100); attention dropout 0.1 (paper: 0.19), dropout inside the feed-forward layers 0.2 (paper:
+  0.1). MTSA has log-sigmoid token2token scores and two source2token layers (authors' tagger: exponential and one). The
+  paper does not specify its Bi-LSTM and Multi-CNN models; here they replace the attention in each layer.
+- **Training**: 12 epochs (36 where stated) of AdamW with batches of 2,048 words instead of 600,000 steps of Adadelta
+  with 4,096.
+- **Search**: the same for all models (`reproduce/PROTOCOL.md`), except those with 36 epochs, which have none.
 """
 
 
@@ -86,7 +86,8 @@ def _view(dataset: DataSet) -> View:
     if name == "conll05":
         columns.append(Column("Brown F1", name, brown, "f1"))
     paper = {model: (*cells[: len(columns)], "", "") for model, cells in PAPER.items()}
-    return View(f"Roles of {dataset.title}", (*columns, *ours), tuple(MODELS), paper)
+    data = "CoNLL-2005" if name != "conll05" else ""
+    return View(f"Semantic roles on {dataset.title}", (*columns, *ours), tuple(MODELS), paper, paper_data=data)
 
 
 SRL = Table(
@@ -96,6 +97,6 @@ SRL = Table(
     models=MODELS,
     views=tuple(map(_view, DATASETS.values())),
     notes=NOTES,
-    deviation="other data (EWT instead of CoNLL-2005), 4 layers instead of 10, a training of hours instead of days",
+    deviation="other data (EWT instead of CoNLL-2005), 4 layers instead of 10, training takes hours instead of days",
     search=replace(SEARCH, screened=1 / 6),
 )
