@@ -58,7 +58,7 @@ def main() -> None:
     axes.set_aspect("equal")
 
     axes.text(0.95, 4.55, "token2token scores", fontsize=10, weight="bold")
-    axes.text(0.95, 4.2, r"$\sigma_t(\langle q_j, k_i\rangle / \sqrt{d}\,)$ + mask of the head", fontsize=9)
+    axes.text(0.95, 4.2, r"$\sigma_t(\langle k_i, q_j\rangle \cdot \mathrm{scale})$ + mask of the head", fontsize=9)
     words(axes, left=0.95, top=3.9)
     right, bottom = grid(axes, pairs, BLUE, left=0.95, top=3.9)
     axes.text(

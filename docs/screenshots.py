@@ -1,4 +1,4 @@
-"""Make the pictures of docs/images: train three models, serve them, and photograph the page in a headless Chromium.
+"""Take the screenshots in docs/images: train three models, serve them, and open the page in a headless Chromium.
 
 make screenshots
 """
@@ -19,7 +19,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 
 def main() -> None:
-    """Make all of them."""
+    """Take all screenshots."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         sys.exit("no Chromium on this machine; install it first")

@@ -18,7 +18,7 @@ WIDTH, HEADS = 64, 4
 
 
 class TensorizedAttention(nn.Module):
-    """MTSA. With `score_dim=13`, the layer has no more parameters than `nn.MultiheadAttention(64, 4)`."""
+    """MTSA. With `score_dim=13` (width of queries and keys), it has about as many parameters as `nn.MultiheadAttention`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def train(model: Classifier, data: Questions, *, epochs: int = 8, batch_size: in
 
 @torch.no_grad()
 def accuracy(model: Classifier, data: Questions) -> float:
-    """Share of the questions whose class is predicted."""
+    """Fraction of correctly classified questions."""
     predicted = model.eval()(data.input_ids, data.attention_mask).argmax(-1)
     return (predicted == data.labels).float().mean().item()
 

@@ -38,14 +38,14 @@ def train(model: BertForSequenceClassification, data: Questions, *, epochs: int 
 
 @torch.no_grad()
 def accuracy(model: BertForSequenceClassification, data: Questions) -> float:
-    """Share of the questions whose class is predicted."""
+    """Fraction of correctly classified questions."""
     predicted = model.eval()(data.input_ids, attention_mask=data.attention_mask).logits.argmax(-1)
     return (predicted == data.labels).float().mean().item()
 
 
 @torch.no_grad()
 def largest_change(model: BertForSequenceClassification, data: Questions) -> float:
-    """By how much the logits change when the attention of a model is replaced with the default options."""
+    """Largest change of a logit when the attention of a model is replaced with the default options."""
     before = model.eval()(data.input_ids, attention_mask=data.attention_mask).logits
     after = replace_self_attention(model)(data.input_ids, attention_mask=data.attention_mask).logits
     return (after - before).abs().max().item()
@@ -57,11 +57,11 @@ def main() -> None:
     torch.manual_seed(0)
     print(f"largest change of a logit: {largest_change(small_bert(words, classes, intermediate_size=128), test_data):.0e}")
     print(f"{'attention':<12} {'parameters':>10}  test accuracy (1 seed)")
-    for name, width in (("mtsa", 119), ("multi-head", 128)):  # 119: no more parameters than the model with 128
+    for name, width in (("mtsa", 119), ("multi-head", 128)):  # 119 compensates for the added source2token parameters
         torch.manual_seed(0)
         model = small_bert(words, classes, intermediate_size=width)
         if name == "mtsa":  # half of the heads attend to earlier tokens, half to later ones
-            model = replace_self_attention(model, masks="halves", pairwise="logsigmoid")
+            model = replace_self_attention(model, masks="halves", score_activation="logsigmoid")
         train(model, train_data)
         parameters = sum(value.numel() for value in model.parameters())
         print(f"{name:<12} {parameters:>10,}  {100 * accuracy(model, test_data):.1f}")

@@ -31,7 +31,7 @@ class Questions(Dataset):
 
 
 def load_questions() -> tuple[Questions, Questions, int, int]:
-    """Training part, test part, size of the vocabulary, number of classes."""
+    """Return the training set, the test set, the size of the vocabulary and the number of classes."""
     train, test = (_rows(DATA / f"questions-{part}.csv") for part in ("train", "test"))
     counts = Counter(word for words, _ in train for word in words)
     vocabulary = {word: number for number, (word, count) in enumerate(counts.most_common(), start=2) if count > 1}

@@ -28,7 +28,7 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(words, WIDTH, padding_idx=0)
         self.position = nn.Embedding(length, WIDTH)
         self.block = nn.TransformerEncoderLayer(WIDTH, HEADS, dim_feedforward=128, dropout=0.2, batch_first=True)
-        if tensorized:  # score_dim=13: no more parameters than multi-head attention
+        if tensorized:  # score_dim=13: about the number of parameters of multi-head attention
             layer = mtsa.MultiMaskAttention(WIDTH, HEADS, score_dim=13)
             self.block.self_attn = as_multihead_attention(layer, batch_first=True)
         self.output = nn.Linear(WIDTH, classes)
@@ -42,7 +42,7 @@ class Model(nn.Module):
 
 
 def accuracy(prediction: EvalPrediction) -> dict[str, float]:
-    """Share of the questions whose class is predicted."""
+    """Fraction of correctly classified questions."""
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
@@ -61,7 +61,7 @@ def main() -> None:
                 dataloader_pin_memory=False,
             )  # fmt: skip
             trainer = Trainer(model, arguments, train_dataset=train_data, eval_dataset=test_data, compute_metrics=accuracy)
-            trainer.remove_callback(PrinterCallback)  # the table below is enough
+            trainer.remove_callback(PrinterCallback)  # no progress output
             trainer.train()
             score = trainer.evaluate()["eval_accuracy"]
         parameters = sum(value.numel() for value in model.parameters())

@@ -3,7 +3,7 @@
 python tools/lock.py write     # pin every installed package
 python tools/lock.py check     # report packages that are not pinned, or not at their pinned version
 python tools/lock.py oldest    # print the lowest version of every dependency that pyproject.toml allows
-python tools/lock.py table     # print the table of docs/versions.md
+python tools/lock.py table     # print the tables of docs/versions.md
 """
 
 import os
@@ -16,11 +16,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "constraints.txt"
 IGNORED = {"mtsa", "pip", "setuptools", "wheel"}
+DEVELOPMENT = ("dev", "docs")  # extras
 HEADER = "# Exact versions for Linux and Python 3.11, written by `make lock`. Users get the ranges in pyproject.toml.\n"
 
 
 def normalized(name: str) -> str:
-    """A project name in the form that pip compares."""
+    """Normalize a project name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -38,7 +39,7 @@ def locked() -> dict[str, str]:
 
 
 def differences() -> list[str]:
-    """What the environment has otherwise than the lock."""
+    """Return the packages whose version differs from the lock."""
     pins = locked()
     return [
         f"{name} {version} ({f'locked: {pins[name]}' if name in pins else 'not in the lock'})"
@@ -47,28 +48,40 @@ def differences() -> list[str]:
     ]
 
 
-def oldest() -> dict[str, str]:
-    """The lower bound of each dependency, those of all extras included, and the locked version of torch."""
+def lower_bounds(*, development: bool | None = None) -> dict[str, str]:
+    """Return the lower bound of each direct dependency: all, or those of developers only, or of users."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    rows = [*project["dependencies"], *(row for extra in project["optional-dependencies"].values() for row in extra)]
-    found = {}
-    for row in rows:
+    extras = project["optional-dependencies"]
+    user = [*project["dependencies"], *(row for name, extra in extras.items() if name not in DEVELOPMENT for row in extra)]
+    developer = [row for name in DEVELOPMENT for row in extras[name]]
+    bounds = {}
+    for row in {None: user + developer, True: developer, False: user}[development]:
         match = re.match(r"([A-Za-z0-9._-]+)(?:>=([0-9.]+))?", row)
         assert match is not None
         if match[2]:
-            found[normalized(match[1])] = match[2]
-    return {**found, "torch": locked()["torch"]}
+            bounds[normalized(match[1])] = match[2]
+    return bounds
+
+
+def oldest() -> dict[str, str]:
+    """Return the lower bound of each dependency, and the locked version of torch."""
+    return {**lower_bounds(), "torch": locked()["torch"]}
 
 
 def table() -> str:
-    """The oldest and the locked version of every direct dependency, as Markdown."""
-    pins = locked()
-    rows = [f"| {name} | {version} | {pins[name]} |" for name, version in sorted(oldest().items())]
-    return "\n".join(["| package | oldest | locked |", "|---|---|---|", *rows]) + "\n"
+    """Return the lower bound and the locked version of the direct dependencies, of users and of developers, as Markdown."""
+    pins, text = locked(), []
+    for development in (False, True):
+        bounds = lower_bounds(development=development)
+        if "torch" in bounds:
+            bounds["torch"] += " (untested)"
+        rows = [f"| {name} | {version} | {pins[name]} |" for name, version in sorted(bounds.items())]
+        text.append("\n".join(["| package | oldest | locked |", "|---|---|---|", *rows]) + "\n")
+    return "\nDirect dependencies of developers:\n\n".join(text)
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command."""
     if sys.argv[1:] == ["write"]:
         LOCK.write_text(HEADER + "".join(f"{name}=={version}\n" for name, version in installed().items()), encoding="utf-8")
         print(f"written: {LOCK.name}, {len(locked())} packages")
@@ -82,7 +95,7 @@ def main() -> int:
             listed = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             failing = bool(os.environ.get("CI"))
             level = "error" if failing else "warning"
-            print(f"{level}: the environment differs from constraints.txt: {listed}; run make clean setup")
+            print(f"{level}: the environment differs from constraints.txt: {listed}; recreate .venv with: make clean setup")
             return int(failing)
     else:
         print(__doc__, file=sys.stderr)
