@@ -118,7 +118,7 @@ async def _send_all(port: int, inputs: Sequence[dict[str, str]], *, concurrent: 
 async def _request(port: int, question: dict[str, str]) -> _Reply:
     """Send one request on a separate connection; a broken connection gives status 0."""
     begin = time.perf_counter()
-    content = json.dumps({"questions": [question]}).encode()
+    content = json.dumps({"inputs": [question]}).encode()
     head = (
         f"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
@@ -143,7 +143,7 @@ def _lost(replies: Sequence[_Reply]) -> int:
 
 def _wrong(replies: Sequence[_Reply], expected: Sequence[dict[str, Any]]) -> int:
     pairs = ((reply, value) for reply, value in zip(replies, expected, strict=True) if reply.status == 200)
-    return sum(not _same(reply.body["answers"][0], value) for reply, value in pairs)
+    return sum(not _same(reply.body["predictions"][0], value) for reply, value in pairs)
 
 
 def _same(prediction: dict[str, Any], expected: dict[str, Any]) -> bool:
