@@ -38,7 +38,6 @@ _AUTHORS: dict[str, Any] = {
     "model__tag_dropout": "false",
 }
 _MASKS = '"forward(self)*4, backward(self)*4"'
-_NEAR = '"forward*3, backward*3, forward&window(1), backward&window(1)"'
 _SCALED_POSITIONS: dict[str, Any] = {"encoder__position_scale": 0.1}
 _LONG: dict[str, Any] = {"screened": 1.0, "training__epochs": 36, "training__precision": "bfloat16"}
 _FUSION: dict[str, Any] = {"encoder__fusion": "true"}
@@ -87,13 +86,10 @@ MODELS = by_name(
         _on(_SRL, "roles-mtsa-tags", "no dropout before the tag layer", _STACK, model__tag_dropout="false"),
         _on(_SRL, "roles-mtsa-authors", "input scale, bias, scores and tag layer of the authors", _STACK, **_AUTHORS),
         _on(_SRL, "roles-mtsa-fast", "learning rate 2e-3", _STACK, training__learning_rate=2e-3),
-        _on(_SRL, "roles-mtsa-1024", "batches of 1,024 words", _STACK, training__batch_tokens=1024),
-        _on(_SRL, "roles-mtsa-near", "two heads attend to one neighbour only", _STACK, encoder__masks=_NEAR),
         _on(_SRL, "roles-mtsa-long", "36 epochs in bfloat16, full training", _STACK, **_LONG),
-        _on(_SRL, "roles-bilstm", "for comparison", "stacked_bilstm"),
     ]
 )
-_MTSA_CHANGES = ("tags", "authors", "fast", "1024", "near", "long")
+_MTSA_CHANGES = ("tags", "authors", "fast", "long")
 BEFORE = {
     **{f"{name}-fusion": name for name in _ENCODERS},
     "multihead-0.1": "multihead",
