@@ -119,7 +119,8 @@ def test_a_picture_shows_rows_that_look_and_columns_that_are_looked_at(monkeypat
     draw_heat_maps([made()], tmp_path / "a.png")
     figure = pyplot.gcf()
     images = [axes.images[0].get_array() for axes in figure.subfigs[0].axes if axes.images]
-    forward, backward, source = (torch.tensor(image.data) for image in images)
+    forward, backward, source = (torch.tensor(image.filled(0)) for image in images)
+    assert images[0].mask.tolist() == (made().layers[0].token2token[0] == 0).tolist()  # gray
     torch.testing.assert_close(forward, (made().layers[0].token2token[0] * torch.tensor([[0], [1], [2]])).double())
     torch.testing.assert_close(backward, (made().layers[0].token2token[1] * torch.tensor([[2], [1], [0]])).double())
     torch.testing.assert_close(source, torch.ones(3, 2).double())

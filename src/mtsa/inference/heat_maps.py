@@ -6,6 +6,7 @@ words as bars; a model without attention layers has the bars only.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from .fonts import find_fonts
 
 ENDINGS = (".png", ".svg")
 _WIDEST = 40  # words that a map shows with their names; more get numbers
+_MASKED = "0.85"  # gray
 _LINE = 15  # of these, words in a line of the list
 
 
@@ -32,7 +34,7 @@ def draw_heat_maps(
     The bars are the pooling weights, and the contributions of the words to the predicted logit or number. With `feature`, the
     weights of a head are those of that feature. Returns the characters that no installed font has.
 
-    A cell shows a weight relative to a uniform distribution over the allowed keys, which is 1.
+    A cell shows a weight relative to a uniform distribution over the allowed keys, which is 1; a masked pair is gray.
 
     Raises:
         InputError: an unsupported file type, or a layer or feature that does not exist.
@@ -131,14 +133,18 @@ def _sentence(figure: Any, one: AttentionMaps, layer: int, heads: list[int], siz
 
 
 def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letters: float, feature: int | None) -> None:
+    from matplotlib import colormaps
+
     found = one.layers[layer]
     grid = figure.add_gridspec(1, len(heads) + 1)
     relative = relative_weights(found.pairs(feature))  # [H, N, N]
     drawn, image = [], None
     top = max(2.0, float(relative[heads].max()))
+    colors = colormaps["Blues"].with_extremes(bad=_MASKED)
+    relative = relative.masked_fill(relative == 0, math.nan)
     for column, head in enumerate(heads):
         axes = figure.add_subplot(grid[0, column])
-        image = axes.imshow(relative[head].tolist(), cmap="Blues", vmin=0, vmax=top)
+        image = axes.imshow(relative[head].tolist(), cmap=colors, vmin=0, vmax=top)
         _name_columns(axes, one.words, letters)
         names = _names(one.words) if column == 0 else []
         _name(axes.set_yticks, names, letters)
@@ -148,7 +154,7 @@ def _layer(figure: Any, one: AttentionMaps, layer: int, heads: list[int], letter
             axes.set_ylabel("query", fontsize=8)
         axes.set_xlabel("key", fontsize=8)
         drawn.append(axes)
-    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("weight relative to uniform attention", fontsize=8)
+    figure.colorbar(image, ax=drawn, shrink=0.7).set_label("weight relative to uniform attention (gray: masked)", fontsize=8)
     own = found.words(feature) * len(one.words)  # [H, N]
     axes = figure.add_subplot(grid[0, len(heads)])
     image = axes.imshow(own[heads].T.tolist(), cmap="Oranges", vmin=0, vmax=max(2.0, float(own.max())), aspect="auto")
