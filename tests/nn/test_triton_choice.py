@@ -133,6 +133,28 @@ def test_the_self_check_passes_for_the_kernels_and_fails_for_wrong_ones(monkeypa
     assert triton_check.worst_error(spec, x, x, biased=biased)[0] > allowed
 
 
+@pytest.mark.parametrize(("name", "expected"), [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")])
+def test_float32_products_follow_the_precision_of_torch(name, expected):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        assert kernels.precision(torch.float32) == expected
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="since torch 2.9")
+@pytest.mark.parametrize("name", ["ieee", "tf32"])
+def test_float32_products_follow_the_precision_of_the_backend(name):
+    """After it is set, `torch.get_float32_matmul_precision` can raise."""
+    settings = torch.backends.cuda.matmul
+    before, settings.fp32_precision = settings.fp32_precision, name
+    try:
+        assert kernels.precision(torch.float32) == name
+    finally:
+        settings.fp32_precision = before
+
+
 class OnDevice:
     """What the self-check reads of a tensor on a GPU."""
 

@@ -114,7 +114,12 @@ def _module(name: str) -> ModuleType:
 
 def precision(dtype: torch.dtype) -> str:
     """Return how float32 operands are multiplied: "ieee", or "tf32" for half precision and where torch allows it."""
-    return "ieee" if dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest" else "tf32"
+    if dtype != torch.float32:
+        return "tf32"
+    named = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    if named is None:  # before torch 2.9; later the older function raises where this attribute was set
+        return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return "tf32" if named == "tf32" else "ieee"
 
 
 def thresholds(spec: AttentionSpec) -> tuple[int, float]:
