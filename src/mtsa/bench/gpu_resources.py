@@ -53,22 +53,30 @@ class Setting:
     variants: tuple[str, ...] = ("logsigmoid", "identity, all")  # the least, and the most that a kernel computes
 
 
+def parse_devices(text: str) -> tuple[int, ...]:
+    """Return the numbers of comma-separated devices, such as "sm_80,sm_90".
+
+    Raises:
+        InputError: an unknown device.
+    """
+    known = {f"sm_{device}": device for device in LIMITS}
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise InputError(f'--devices "{text}": device "{name}" is unknown; it must be one of {", ".join(known)}')
+    return tuple(known[name] for name in names)
+
+
 def check_setting(setting: Setting) -> None:
     """Check that everything can be compiled.
 
     Raises:
-        InputError: Triton is missing or interprets, or an unknown device or arithmetic.
+        InputError: Triton is missing or interprets.
     """
     if not kernels.installed():
         raise InputError("--resources needs Triton; install it with: pip install 'mtsa[gpu]'")
     if kernels.interpreting():
         raise InputError("--resources compiles the kernels; unset TRITON_INTERPRET")
-    for device in setting.devices:
-        if device not in LIMITS:
-            raise InputError(f"device sm_{device} is unknown; it must be one of {', '.join(f'sm_{one}' for one in LIMITS)}")
-    for name in setting.arithmetic:
-        if name not in ARITHMETIC:
-            raise InputError(f'arithmetic "{name}" is unknown; it must be one of {", ".join(ARITHMETIC)}')
 
 
 def launches(setting: Setting) -> Iterator[tuple[dict[str, Any], kernels.Launch]]:
