@@ -206,9 +206,14 @@ def test_kernels_that_fail_their_check_are_not_used_with_one_warning(monkeypatch
         assert "triton failed its check" in choice.why
 
 
+BLOCKED = """
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "triton":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Finder())
+"""
 WITHOUT = """
-import sys
-sys.modules["triton"] = None
 import torch, mtsa
 x = torch.randn(2, 4, 9, 16)
 print(mtsa.explain_backend(x, x, x, x).split(":")[0])
@@ -221,8 +226,10 @@ print(mtsa.backend_table())
 """
 
 
-def test_without_triton_everything_else_works():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("blocked", ['sys.modules["triton"] = None', BLOCKED], ids=["missing", "blocked"])
+def test_without_triton_everything_else_works(blocked):
+    code = f"import sys\n{blocked}\n{WITHOUT}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second, third, *table = done.stdout.splitlines()
     assert first in ("native", "factored")
     assert second == "torch.Size([2, 4, 9, 16])"

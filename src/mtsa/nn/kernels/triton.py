@@ -33,7 +33,15 @@ _FAR = 2**30  # farther than any position, and small enough to be added to one
 _BLOCK = 1024  # numbers that a kernel reads at once where it only copies or compares
 
 
-_installed = importlib.util.find_spec("triton") is not None  # which does not import it
+def _found() -> bool:
+    """Whether Triton is there, without importing it."""
+    try:
+        return importlib.util.find_spec("triton") is not None
+    except (ImportError, ValueError):  # blocked, or replaced by a module without a specification
+        return False
+
+
+_installed = _found()
 
 
 def installed() -> bool:
