@@ -186,7 +186,8 @@ def test_the_self_check_runs_once_for_a_configuration_and_never_while_a_graph_is
 
     monkeypatch.setattr(triton_check, "worst_error", worst_error)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert "before a CUDA graph was captured" in triton_check.failure(spec, OnDevice(), OnDevice())
+    with pytest.warns(RuntimeWarning, match="call the layer once before"):
+        assert "before a CUDA graph was captured" in triton_check.failure(spec, OnDevice(), OnDevice())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     for _ in range(2):
         assert triton_check.failure(spec, OnDevice(), OnDevice()) is None

@@ -34,11 +34,16 @@ def failure(spec: AttentionSpec, q: Tensor, v: Tensor) -> str | None:
         if not torch.cuda.is_available():
             return "was not checked, because there is no CUDA device"
         if torch.cuda.is_current_stream_capturing():
-            return "was not checked before a CUDA graph was captured; call the layer once before"
+            return _warned("was not checked before a CUDA graph was captured; call the layer once before")
         _results[key] = found = _check(spec, q, v, biased)
         if found is not None:
-            warnings.warn(f"the Triton kernels are not used: triton {found}", RuntimeWarning, stacklevel=2)
+            _warned(found)
     return _results[key]
+
+
+def _warned(reason: str) -> str:
+    warnings.warn(f"the Triton kernels are not used: triton {reason}", RuntimeWarning, stacklevel=3)
+    return reason
 
 
 def _check(spec: AttentionSpec, q: Tensor, v: Tensor, biased: bool) -> str | None:
