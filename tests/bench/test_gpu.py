@@ -94,10 +94,10 @@ def test_the_record_has_the_tiles_that_are_used(monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.setattr(gpu_resources.kernels, "interpreting", lambda: False)  # which computes bfloat16 in float32
     rows = json.loads(RECORD.read_text())["rows"]
-    arithmetic = tuple(name for name in gpu_resources.ARITHMETIC if name in {row["arithmetic"] for row in rows})
-    assert {"bf16", "fp16", "tf32"} <= set(arithmetic)
     names = ("kernel", "arithmetic", "width", "variant")
     recorded = {tuple(row[name] for name in names): (row["tile"], row["warps"], row["stages"]) for row in rows}
+    arithmetic = tuple(name for name in gpu_resources.ARITHMETIC if name in {row["arithmetic"] for row in rows})
+    assert {"bf16", "fp16", "tf32"} <= set(arithmetic)
     found = {}
     for columns, launch in gpu_resources.launches(gpu_resources.Setting(arithmetic=arithmetic)):
         shape = [launch.arguments.get(name, 0) for name in ("BM", "BN", "BI", "BD")]
@@ -106,7 +106,7 @@ def test_the_record_has_the_tiles_that_are_used(monkeypatch):
 
 
 def test_the_table_of_the_documentation_is_that_of_the_record():
-    header, rows = gpu_resources.table(json.loads(RECORD.read_text()))
+    header, rows = gpu_resources.summary(json.loads(RECORD.read_text()))
     page = (ROOT / "docs" / "gpu.md").read_text()
     for row in (header, *rows):
         assert f"| {' | '.join(row)} |" in page, "run: python docs/readme.py"

@@ -250,3 +250,26 @@ def table(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         )
         rows.append([device, kernel, arithmetic, str(width), tile, str(found[0]["warps"]), *numbers])
     return header, rows
+
+
+_PRODUCTS = ("forward", "check of saturation", "backward q", "backward k", "backward v, s", "backward k, v, s")
+
+
+def summary(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return one row for each arithmetic and width: the worst numbers of all kernels, spills by device."""
+    devices = list(record["limits"])
+    header = ["arithmetic", "width", "shared", "registers", *(f"spills {device}" for device in devices), "MMA", "async copies"]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        groups.setdefault((row["arithmetic"], row["width"]), []).append(row)
+    rows: list[list[str]] = []
+    for (arithmetic, width), found in groups.items():
+        spills = []
+        for device in devices:
+            here = [row for row in found if row["device"] == device]
+            spills.append("/".join(str(max(row[f"spill_{kind}"] for row in here)) for kind in ("stores", "loads")))
+        least = min(row["tensor_core"] for row in found if row["kernel"] in _PRODUCTS)
+        copies = min(row["async_copies"] for row in found if row["kernel"] == "forward")
+        largest = (f"{max(row['shared'] for row in found):,}", str(max(row["registers"] for row in found)))
+        rows.append([arithmetic, str(width), *largest, *spills, str(least), str(copies)])
+    return header, rows
