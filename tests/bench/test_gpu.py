@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from mtsa.bench import gpu, gpu_resources
 from mtsa.cli import app
+from mtsa.errors import InputError
 from mtsa.nn.kernels import triton as kernels
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,12 @@ def test_resources_without_triton_are_one_sentence(monkeypatch):
     monkeypatch.setattr(kernels, "_installed", False)
     with pytest.raises(Exception, match=r"pip install 'mtsa\[gpu\]'"):
         gpu_resources.check_setting(gpu_resources.Setting())
+
+
+def test_a_missing_tool_of_triton_is_one_sentence():
+    pytest.importorskip("triton")
+    with pytest.raises(InputError, match="nvdisasn: No such file"):
+        gpu_resources._tool("nvdisasn")
 
 
 def test_the_report_has_checks_and_times(monkeypatch):

@@ -206,7 +206,12 @@ def _tool(name: str, *arguments: str) -> str:
     import triton
 
     path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
-    done = subprocess.run([str(path), *arguments], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([str(path), *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}; --resources needs this tool, which the Triton wheel for Linux contains"
+        ) from None
     if done.returncode:
         raise InputError(f"{name} failed: {done.stderr[:200]}")
     return done.stdout
