@@ -104,7 +104,8 @@ def recorded_launches() -> Iterator[list[Launch]]:
 
 def options(tiles: Tiles) -> dict[str, Any]:
     """Return the options of the compiler; fusion into multiply-add is its default, which it warns about."""
-    return {"num_warps": tiles.warps, "num_stages": tiles.stages, "enable_fp_fusion": True}
+    limit = {"maxnreg": tiles.registers} if tiles.registers else {}
+    return {"num_warps": tiles.warps, "num_stages": tiles.stages, "enable_fp_fusion": True, **limit}
 
 
 def _launch(kernel: Any, grid: tuple[int, ...], tiles: Tiles, names: str, **arguments: Any) -> None:
