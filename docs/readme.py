@@ -43,7 +43,7 @@ def table(name: str) -> str:
 
 def _gpu() -> str:
     """Resources of the compiled kernels, from `mtsa bench gpu --resources`."""
-    header, rows = gpu_resources.table(_read("gpu/gpu-resources.json"))
+    header, rows = gpu_resources.summary(_read("gpu/gpu-resources.json"))
     return _markdown(header, *rows)
 
 

@@ -60,6 +60,33 @@ def test_several_tiles_are_within_budget(activation):
     assert_near(case, torch.float32)
 
 
+@pytest.fixture
+def tf32():
+    """Tiles of TF32; the interpreter multiplies in float32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("tf32")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("width", "activation"), [(20, "identity"), (75, "logsigmoid")])
+def test_the_tiles_of_other_arithmetic_are_within_budget(dtype, width, activation, monkeypatch):
+    """With float32 numbers, also for bfloat16, whose products the interpreter gets wrong."""
+    tiles, launches = kernels.tiles, []
+
+    def recorded(kernel, operand, *rest):
+        launches.append((kernel, tiles(kernel, dtype, *rest)))
+        return launches[-1][1]
+
+    monkeypatch.setattr(kernels, "tiles", recorded)
+    keep = cases.holes(1, 37)
+    options = {"batch": 1, "queries": 66, "keys": 37, "width": width, "attention_mask": keep}
+    assert_near(cases.make(("forward", "forward & distance(0.5)"), **options, score_activation=activation), torch.float32)
+    assert dict(launches)["keys"].together == (dtype == torch.bfloat16 and width <= 64)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("activation", cases.PAIRWISE)
@@ -186,6 +213,18 @@ def test_opposed_gaps_are_repaired(activation, length):
         assert cases.largest(found.double() - truth) <= 4e-3 * max(map(cases.largest, truths))
 
 
+@pytest.mark.parametrize("activation", cases.PAIRWISE)
+def test_a_repair_in_the_last_tile_and_slice_is_within_budget(activation):
+    names = ("backward", "forward & distance(0.5)")
+    case = cases.make(names, batch=1, queries=35, score=40, width=40, score_activation=activation)
+    s = case.tensors[3].clone()
+    s[:, 0, 33, -1] += 100.0  # which query 33 does not see, and those before it do
+    s[:, 1, 1, 0] += 100.0  # which query 1 does not see, and those after it do
+    case = with_s(case, s)
+    assert_near(case, torch.float32)
+    assert flagged(case) == 2
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("activation", cases.PAIRWISE)
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -204,9 +243,11 @@ def test_the_largest_scores_and_values_of_the_contract_are_within_budget(activat
 
 
 @pytest.mark.parametrize("activation", cases.PAIRWISE)
-def test_saturated_rows_have_the_gradient_of_the_definition(activation):
+@pytest.mark.parametrize(("queries", "keys", "width"), [(7, 7, 7), (3, 30, 40)])
+def test_saturated_rows_have_the_gradient_of_the_definition(queries, keys, width, activation):
     """One key holds all the weight of every row, so the true gradient of s is next to nothing."""
-    case = cases.make(("full",), queries=7, values=1e3, score_activation=activation)
+    options = {"queries": queries, "keys": keys, "width": width, "values": 1e3}
+    case = cases.make(("full",), **options, score_activation=activation)
     s = case.tensors[3].clone()
     s[:, :, 0] += 60.0
     case = with_s(case, s)

@@ -17,11 +17,17 @@ pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(not kernels.interpreting(), reason="TRITON_INTERPRET is not set")
 
 
-def test_results_are_the_same_bits_each_time_and_for_strided_inputs():
-    case = cases.make(("forward", "backward"), batch=1, queries=33, values=100.0)
-    strided = cases.replace(case, tensors=tuple(t.transpose(1, 2).contiguous().transpose(1, 2) for t in case.tensors))
-    for one, other in zip(case.run_with_grads("triton"), strided.run_with_grads("triton"), strict=True):
-        assert torch.equal(one, other)
+@pytest.mark.parametrize("axes", [(1, 2), (2, 3), (0, 1)])
+def test_results_are_the_same_bits_each_time_and_for_strided_inputs(axes):
+    case = cases.make(("forward", "backward"), queries=9, values=100.0)
+
+    def strided(tensor):
+        return tensor.transpose(*axes).contiguous().transpose(*axes)
+
+    q, k, v, s = case.tensors
+    other = cases.replace(case, tensors=(strided(q), k, strided(v), s), grad=strided(case.grad))
+    for one, two in zip(case.run_with_grads("triton"), other.run_with_grads("triton"), strict=True):
+        assert torch.equal(one, two)
 
 
 def test_second_derivatives_are_computed_by_factored():
@@ -123,14 +129,42 @@ def test_the_self_check_passes_for_the_kernels_and_fails_for_wrong_ones(monkeypa
     spec = make_spec(x, x, x, x, attention_mask=keep if biased else None, dropout_p=dropout_p)
     error, allowed = triton_check.worst_error(spec, x, x, biased=biased)
     assert error < allowed / 10
-    right = kernels.forward
+    forward, launch = kernels.forward, kernels._launch
 
     def wrong(*arguments):
-        out, total, shift = right(*arguments)
+        out, total, shift = forward(*arguments)
         return out * 1.01, total, shift
 
-    monkeypatch.setattr(kernels, "forward", wrong)
-    assert triton_check.worst_error(spec, x, x, biased=biased)[0] > allowed
+    def without_repair(kernel, *arguments, **options):
+        if not kernel.fn.__module__.endswith("triton_repair"):
+            launch(kernel, *arguments, **options)
+
+    for name, fault in (("forward", wrong), ("_launch", without_repair)):
+        with monkeypatch.context() as patched:
+            patched.setattr(kernels, name, fault)
+            assert not triton_check.worst_error(spec, x, x, biased=biased)[0] <= allowed, name
+
+
+@pytest.mark.parametrize(("name", "expected"), [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")])
+def test_float32_products_follow_the_precision_of_torch(name, expected):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        assert kernels.precision(torch.float32) == expected
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="since torch 2.9")
+@pytest.mark.parametrize("name", ["ieee", "tf32"])
+def test_float32_products_follow_the_precision_of_the_backend(name):
+    """After it is set, `torch.get_float32_matmul_precision` can raise."""
+    settings = torch.backends.cuda.matmul
+    before, settings.fp32_precision = settings.fp32_precision, name
+    try:
+        assert kernels.precision(torch.float32) == name
+    finally:
+        settings.fp32_precision = before
 
 
 class OnDevice:
@@ -158,7 +192,8 @@ def test_the_self_check_runs_once_for_a_configuration_and_never_while_a_graph_is
 
     monkeypatch.setattr(triton_check, "worst_error", worst_error)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert "before a CUDA graph was captured" in triton_check.failure(spec, OnDevice(), OnDevice())
+    with pytest.warns(RuntimeWarning, match="call the layer once before"):
+        assert "before a CUDA graph was captured" in triton_check.failure(spec, OnDevice(), OnDevice())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     for _ in range(2):
         assert triton_check.failure(spec, OnDevice(), OnDevice()) is None
@@ -184,9 +219,14 @@ def test_kernels_that_fail_their_check_are_not_used_with_one_warning(monkeypatch
         assert "triton failed its check" in choice.why
 
 
+BLOCKED = """
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "triton":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Finder())
+"""
 WITHOUT = """
-import sys
-sys.modules["triton"] = None
 import torch, mtsa
 x = torch.randn(2, 4, 9, 16)
 print(mtsa.explain_backend(x, x, x, x).split(":")[0])
@@ -199,8 +239,10 @@ print(mtsa.backend_table())
 """
 
 
-def test_without_triton_everything_else_works():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("blocked", ['sys.modules["triton"] = None', BLOCKED], ids=["missing", "blocked"])
+def test_without_triton_everything_else_works(blocked):
+    code = f"import sys\n{blocked}\n{WITHOUT}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second, third, *table = done.stdout.splitlines()
     assert first in ("native", "factored")
     assert second == "torch.Size([2, 4, 9, 16])"

@@ -35,7 +35,7 @@ def test_auto_on_a_processor_without_bfloat16(monkeypatch):
 
 @pytest.mark.parametrize("supported", [True, False])
 def test_auto_on_a_gpu(monkeypatch, supported):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: supported)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or supported)
     expected = torch.bfloat16 if supported else torch.float32
     assert forward_dtype(recipe("auto"), GPU) == forward_dtype(recipe("auto", "minilm"), GPU) == expected
 

@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from mtsa.errors import InputError
 from mtsa.machine import environment_info
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.nn.functional import tensorized_attention
+from mtsa.nn.functional import explain_backend, tensorized_attention
 from mtsa.nn.kernels import triton_check
 from mtsa.nn.spec import make_spec
 
@@ -70,8 +70,9 @@ def run(setting: Setting, tick: Callable[[str], None] = lambda note: None) -> di
     for width, arithmetic, variant in itertools.product(setting.widths, setting.arithmetic, _VARIANTS):
         record["checks"].append(_check(setting.device, width, arithmetic, variant))
         tick("")
-    record["functions"], record["layers"] = [], []
+    record["functions"], record["layers"], record["auto"] = [], [], []
     for shape, arithmetic in itertools.product(setting.shapes, setting.timed):
+        record["auto"].append({**_row(shape, arithmetic, "auto"), "backend": _selected(setting.device, shape, arithmetic)})
         for kind, contenders in (("functions", _FUNCTIONS), ("layers", _LAYERS)):
             for name, build in contenders.items():
                 record[kind].append({**_row(shape, arithmetic, name), **_time(setting, shape, arithmetic, build)})
@@ -106,18 +107,23 @@ def _check(device: str, width: int, arithmetic: str, variant: tuple[str, bool]) 
         try:
             error, allowed = triton_check.worst_error(make_spec(x, x, x, x, **options), x, x, biased=everything)
         except Exception as raised:  # the report shows what the compiler or the driver raised
-            return {
-                **row,
-                "error": None,
-                "allowed": None,
-                "passed": False,
-                "raised": f"{type(raised).__name__}: {raised}"[:300],
-            }
+            return {**row, "error": None, "allowed": None, "passed": False, "raised": _brief(raised)}
     return {**row, "error": error, "allowed": allowed, "passed": error <= allowed, "raised": None}
+
+
+def _brief(raised: Exception) -> str:
+    return " ".join(f"{type(raised).__name__}: {raised}".split())[:300]
 
 
 def _row(shape: tuple[int, int, int, int], arithmetic: str, name: str) -> dict[str, Any]:
     return {"shape": list(shape), "arithmetic": arithmetic, "name": name}
+
+
+def _selected(device: str, shape: tuple[int, int, int, int], arithmetic: str) -> str:
+    """Which backend the layers use, and why."""
+    with _precision(arithmetic) as dtype:
+        x = torch.empty(shape, dtype=dtype, device=device)
+        return explain_backend(x, x, x, x, masks="forward")
 
 
 Step = Callable[[], Tensor]
@@ -184,8 +190,8 @@ def _time(setting: Setting, shape: tuple[int, int, int, int], arithmetic: str, b
                 inference = _median(step, setting)
             upstream = torch.ones_like(step())
             return {"inference": inference, "step": _median(lambda: torch.autograd.grad(step(), leaves, upstream), setting)}
-    except (RuntimeError, torch.OutOfMemoryError) as raised:  # no fused kernel for the dtype or width, or too little memory
-        return {"inference": None, "step": None, "raised": str(raised).splitlines()[0][:200]}
+    except Exception as raised:  # no fused kernel for the dtype or width, too little memory, or a failure of Triton
+        return {"inference": None, "step": None, "raised": _brief(raised)}
 
 
 def _median(call: Callable[[], Any], setting: Setting) -> float:
@@ -215,6 +221,7 @@ def report(record: dict[str, Any]) -> str:
         head.append(f"{record['gpu']['name']} (sm_{record['gpu']['capability'].replace('.', '')})")
     lines = [", ".join(head), "", f"checks: {len(record['checks']) - len(failed)} of {len(record['checks'])} passed"]
     lines += [f"- failed: {row}" for row in failed]
+    lines += ["", *(f"layers with {line}" for line in dict.fromkeys(row["backend"] for row in record["auto"]))]
     for kind, title in (("functions", "function"), ("layers", "layer")):
         lines += ["", f"| B, H, N, D | arithmetic | {title} | inference ms | training step ms |", "|---|---|---|---|---|"]
         for row in record[kind]:
@@ -222,4 +229,5 @@ def report(record: dict[str, Any]) -> str:
             lines.append(
                 f"| {', '.join(map(str, row['shape']))} | {row['arithmetic']} | {row['name']} | {' | '.join(numbers)} |"
             )
+        lines += [f"- not timed: {row}" for row in record[kind] if row["step"] is None]
     return "\n".join(lines)

@@ -53,22 +53,30 @@ class Setting:
     variants: tuple[str, ...] = ("logsigmoid", "identity, all")  # the least, and the most that a kernel computes
 
 
+def parse_devices(text: str) -> tuple[int, ...]:
+    """Return the numbers of comma-separated devices, such as "sm_80,sm_90".
+
+    Raises:
+        InputError: an unknown device.
+    """
+    known = {f"sm_{device}": device for device in LIMITS}
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise InputError(f'--devices "{text}": device "{name}" is unknown; it must be one of {", ".join(known)}')
+    return tuple(known[name] for name in names)
+
+
 def check_setting(setting: Setting) -> None:
     """Check that everything can be compiled.
 
     Raises:
-        InputError: Triton is missing or interprets, or an unknown device or arithmetic.
+        InputError: Triton is missing or interprets.
     """
     if not kernels.installed():
         raise InputError("--resources needs Triton; install it with: pip install 'mtsa[gpu]'")
     if kernels.interpreting():
         raise InputError("--resources compiles the kernels; unset TRITON_INTERPRET")
-    for device in setting.devices:
-        if device not in LIMITS:
-            raise InputError(f"device sm_{device} is unknown; it must be one of {', '.join(f'sm_{one}' for one in LIMITS)}")
-    for name in setting.arithmetic:
-        if name not in ARITHMETIC:
-            raise InputError(f'arithmetic "{name}" is unknown; it must be one of {", ".join(ARITHMETIC)}')
 
 
 def launches(setting: Setting) -> Iterator[tuple[dict[str, Any], kernels.Launch]]:
@@ -198,7 +206,12 @@ def _tool(name: str, *arguments: str) -> str:
     import triton
 
     path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
-    done = subprocess.run([str(path), *arguments], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([str(path), *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}; --resources needs this tool, which the Triton wheel for Linux contains"
+        ) from None
     if done.returncode:
         raise InputError(f"{name} failed: {done.stderr[:200]}")
     return done.stdout
@@ -241,4 +254,27 @@ def table(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
             str(least["async_copies"]),
         )
         rows.append([device, kernel, arithmetic, str(width), tile, str(found[0]["warps"]), *numbers])
+    return header, rows
+
+
+_PRODUCTS = ("forward", "check of saturation", "backward q", "backward k", "backward v, s", "backward k, v, s")
+
+
+def summary(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return one row for each arithmetic and width: the worst numbers of all kernels, spills by device."""
+    devices = list(record["limits"])
+    header = ["arithmetic", "width", "shared", "registers", *(f"spills {device}" for device in devices), "MMA", "async copies"]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        groups.setdefault((row["arithmetic"], row["width"]), []).append(row)
+    rows: list[list[str]] = []
+    for (arithmetic, width), found in groups.items():
+        spills = []
+        for device in devices:
+            here = [row for row in found if row["device"] == device]
+            spills.append("/".join(str(max(row[f"spill_{kind}"] for row in here)) for kind in ("stores", "loads")))
+        least = min(row["tensor_core"] for row in found if row["kernel"] in _PRODUCTS)
+        copies = min(row["async_copies"] for row in found if row["kernel"] == "forward")
+        largest = (f"{max(row['shared'] for row in found):,}", str(max(row["registers"] for row in found)))
+        rows.append([arithmetic, str(width), *largest, *spills, str(least), str(copies)])
     return header, rows

@@ -130,9 +130,11 @@ def bench_gpu(
     resources: Annotated[
         bool, typer.Option("--resources", help="Compile the kernels for named devices instead; needs no GPU.")
     ] = False,
-    devices: Annotated[str, typer.Option(help="--resources: comma-separated devices.")] = "sm_80,sm_86,sm_90",
+    devices: Annotated[
+        str | None, typer.Option(help='--resources: comma-separated devices, e.g. "sm_80,sm_90"; default: all.')
+    ] = None,
     widths: Annotated[str | None, typer.Option(help='Comma-separated head widths, e.g. "64,75"; default: all.')] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed repeats; the median is reported.")] = 20,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Timed repeats; the median is reported.")] = None,
 ) -> None:
     """Check the Triton kernels on this GPU and time them; the report can be attached to an issue.
 
@@ -141,11 +143,16 @@ def bench_gpu(
     from mtsa.bench import gpu, gpu_resources
     from mtsa.bench.layer import aligned
 
+    if resources and repeats is not None:
+        fail("--repeats applies to timing; leave it out with --resources")
+    if devices is not None and not resources:
+        fail("--devices applies to --resources only")
     with exit_on_error():
         chosen = None if widths is None else parse_lengths(widths)
         if resources:
-            numbers = tuple(int(name.removeprefix("sm_")) for name in devices.split(",") if name.removeprefix("sm_").isdigit())
-            compiled = gpu_resources.Setting(devices=numbers, widths=chosen or gpu_resources.WIDTHS)
+            compiled = gpu_resources.Setting(widths=chosen or gpu_resources.WIDTHS)
+            if devices is not None:
+                compiled = dataclasses.replace(compiled, devices=gpu_resources.parse_devices(devices))
             gpu_resources.check_setting(compiled)
         else:
             gpu.check_device()
@@ -156,7 +163,7 @@ def bench_gpu(
         beyond = gpu_resources.over_limit(record)
         typer.echo(f"{len(beyond)} of {len(record['rows'])} compiled kernels exceed the shared memory of their device")
         return
-    setting = gpu.Setting(widths=chosen or gpu.Setting.widths, repeats=repeats)
+    setting = gpu.Setting(widths=chosen or gpu.Setting.widths, repeats=repeats or gpu.Setting.repeats)
     with step_counter(gpu.ticks(setting)) as tick:
         record = recorded(out / "bench-gpu.json", lambda: gpu.run(setting, tick))
     typer.echo(gpu.report(record))

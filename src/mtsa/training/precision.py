@@ -15,7 +15,7 @@ def forward_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
     precision = recipe.training.precision
     if precision == "auto":
         if device.type == "cuda":
-            fast = torch.cuda.is_bf16_supported()
+            fast = torch.cuda.is_bf16_supported(including_emulation=False)
         else:
             fast = bool(recipe.pretrained.model) and _fast_on_this_cpu()
         precision = "bfloat16" if fast else "float32"

@@ -33,7 +33,15 @@ _FAR = 2**30  # farther than any position, and small enough to be added to one
 _BLOCK = 1024  # numbers that a kernel reads at once where it only copies or compares
 
 
-_installed = importlib.util.find_spec("triton") is not None  # which does not import it
+def _found() -> bool:
+    """Whether Triton is there, without importing it."""
+    try:
+        return importlib.util.find_spec("triton") is not None
+    except (ImportError, ValueError):  # blocked, or replaced by a module without a specification
+        return False
+
+
+_installed = _found()
 
 
 def installed() -> bool:
@@ -96,7 +104,8 @@ def recorded_launches() -> Iterator[list[Launch]]:
 
 def options(tiles: Tiles) -> dict[str, Any]:
     """Return the options of the compiler; fusion into multiply-add is its default, which it warns about."""
-    return {"num_warps": tiles.warps, "num_stages": tiles.stages, "enable_fp_fusion": True}
+    limit = {"maxnreg": tiles.registers} if tiles.registers else {}
+    return {"num_warps": tiles.warps, "num_stages": tiles.stages, "enable_fp_fusion": True, **limit}
 
 
 def _launch(kernel: Any, grid: tuple[int, ...], tiles: Tiles, names: str, **arguments: Any) -> None:
@@ -114,7 +123,12 @@ def _module(name: str) -> ModuleType:
 
 def precision(dtype: torch.dtype) -> str:
     """Return how float32 operands are multiplied: "ieee", or "tf32" for half precision and where torch allows it."""
-    return "ieee" if dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest" else "tf32"
+    if dtype != torch.float32:
+        return "tf32"
+    named = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    if named is None:  # before torch 2.9; later the older function raises where this attribute was set
+        return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return "tf32" if named == "tf32" else "ieee"
 
 
 def thresholds(spec: AttentionSpec) -> tuple[int, float]:
