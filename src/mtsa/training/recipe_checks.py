@@ -68,6 +68,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         ("model.hidden", model.hidden, model.hidden >= 0, "at least 0"),
         ("vectors.dim", recipe.vectors.dim, recipe.vectors.dim > 0, "above 0"),
         ("model.label_smoothing", model.label_smoothing, 0.0 <= model.label_smoothing < 1.0, "at least 0 and below 1"),
+        ("model.shape_dim", model.shape_dim, model.shape_dim >= 0, "at least 0"),
         ("model.predicate_dim", model.predicate_dim, model.predicate_dim > 0, "above 0"),
         ("model.finder_channels", model.finder_channels, model.finder_channels > 0, "above 0"),
         ("training.epsilon", training.epsilon, training.epsilon > 0, "above 0"),
