@@ -68,14 +68,15 @@ def train_over_bert(folder: Path) -> dict[str, TextPredictor]:
     return found
 
 
+_STACK = {"encoder.layers": 1, "encoder.width": 12, "encoder.heads": 2, "encoder.hidden": 10}
+_ROLES = {"model.predicate_dim": 16, "model.shape_dim": 8}
 TAGGERS = {
     "tags": ("tagging", "embedding", {"training.epochs": 12}),
     "attended": ("tagging", "residual_mtsa", {"training.max_steps": 8}),
-    "stacked": ("tagging", "stacked_mtsa", {"training.max_steps": 8, "encoder.layers": 1, "encoder.width": 12,
-                                            "encoder.heads": 2, "encoder.hidden": 10, "model.shape_dim": 0}),
-    "roles": ("srl", "residual_mtsa", {"training.max_steps": 12, "model.predicate_dim": 16, "model.shape_dim": 8}),
-}  # fmt: skip
-"""Taggers over the small BERT by name: task, encoder, settings."""
+    "stacked": ("tagging", "stacked_mtsa", {**_STACK, "training.max_steps": 8, "model.shape_dim": 0}),
+    "roles": ("srl", "residual_mtsa", {**_ROLES, "training.max_steps": 60, "training.eval_steps": 60}),
+}
+"""Taggers over the small BERT by name: task, encoder, settings. That of roles finds predicates in CLAUSES."""
 
 
 def train_taggers(folder: Path) -> dict[str, WordPredictor]:

@@ -16,22 +16,24 @@ from mtsa.training.optimizer import make_optimizer
 from mtsa.training.prepare import prepare
 from mtsa.training.split import read_split
 from tests.sample_data import tagged
-from tests.tiny_bert import WIDTH, train_taggers, write_bert
+from tests.tiny_bert import WIDTH, write_bert
+from tests.trained_models import CLAUSES
 
 LONG = ["Ada", "saw", "Rome", "City", "and", "the", "old", "Oslo"] * 20
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("taggers")
+@pytest.fixture
+def runs(bert_taggers):
+    return bert_taggers
 
 
-@pytest.fixture(scope="module")
-def runs(folder):
-    return train_taggers(folder)
+@pytest.fixture
+def folder(bert_taggers):
+    """Where the small BERT and the tagged sentences are."""
+    return bert_taggers["tags"].run.folder.parent
 
 
-def test_a_tagger_learns(runs, folder):
+def test_a_tagger_learns(runs, tmp_path):
     model = runs["tags"]
     metrics = json.loads((model.run.folder / "metrics.json").read_text())
     assert metrics["dev"]["f1"] > 0.8
@@ -40,7 +42,7 @@ def test_a_tagger_learns(runs, folder):
     assert answer.tags == ("B-PER", "O", "B-LOC", "O")
     again = mtsa.load(model.run.folder)
     assert again.predict(["Bob saw Rome."]) == [answer]
-    data = tagged(folder / "other.conll", 30, seed=9)
+    data = tagged(tmp_path / "other.conll", 30, seed=9)
     scores = [one.evaluate(data).as_json() for one in (model, again)]
     assert scores[0] == scores[1]
     assert scores[0]["f1"] > 0.8
@@ -94,7 +96,8 @@ def test_roles_depend_on_the_predicate(runs):
     assert (logits[0] - logits[1]).abs().max() > 1e-3
     scores = [model.model(**batch, predicates=torch.eye(7, dtype=torch.long)[[place]]).predicate_logits for place in (1, 4)]
     assert torch.equal(*scores)  # the finder does not see the predicate
-    (answer,) = model.predict(["The red apples."])
+    (answer,) = model.predict([CLAUSES])
+    assert answer.frames
     for frame in answer.frames:
         assert Span(frame.predicate, frame.predicate, "V") in frame.spans
     metrics = json.loads((model.run.folder / "metrics.json").read_text())
@@ -102,9 +105,9 @@ def test_roles_depend_on_the_predicate(runs):
     assert model.predict([" ".join(LONG)])[0].words == tuple(LONG)
 
 
-def test_rows_of_long_sentences_are_not_cut(folder):
-    bert = write_bert(folder / "short", positions=12)
-    path = folder / "long.jsonl"
+def test_rows_of_long_sentences_are_not_cut(tmp_path):
+    bert = write_bert(tmp_path / "short", positions=12)
+    path = tmp_path / "long.jsonl"
     roles = {"words": LONG, "frames": [{"predicate": 100, "lemma": "x", "roles": [["V", 100, 100]]}]}
     path.write_text((json.dumps(roles) + "\n") * 4)
     recipe = build_recipe(None, task="srl", data={"train": str(path), "dev": str(path)}, pretrained=str(bert))
