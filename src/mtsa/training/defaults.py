@@ -85,7 +85,7 @@ def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
     return sections
 
 
-_PRETRAINED_TAGGER_EPOCHS = ((500, 30), (5_000, 10), (50_000, 4))
+_PRETRAINED_TAGGER_EPOCHS = ((100, 40), (500, 20), (5_000, 5), (50_000, 3))
 """(training sentences at most, epochs); 2 above."""
 _PRETRAINED_TAGGER_TOKENS = 1024  # word pieces per batch
 _PIECES_PER_SENTENCE = 30  # assumed for the warm-up
