@@ -142,7 +142,7 @@ def test_settings_follow_from_the_pretrained_model(folder, runs):
 
 
 WRONG = {
-    "frozen": ({"pretrained.frozen": True, "pretrained.lr_multiplier": 1.0}, "pretrained.frozen is not used by task tagging"),
+    "frozen": ({"pretrained.frozen": True}, "pretrained.frozen is not used by task tagging"),
     "lm_weight": ({"pretrained.lm_weight": 0.3}, "pretrained.lm_weight is not used by task tagging"),
     "too long": ({"tokens.max_length": 65}, "supports at most 64 tokens; add --set tokens.max_length=64"),
     "too short": ({"tokens.max_length": 2}, "set it to at least 3"),

@@ -111,7 +111,6 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         )
     if recipe.vectors.member and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.member requires vectors.file; remove it")
-    _check_pretrained(recipe, source)
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
         raise InputError(f"{source}: data.tests requires data.test, and its files must have different names")
@@ -121,6 +120,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     if not task.selection_metrics:
         reject_unused_keys(recipe, source, task.name, "training", ["metric"])
     task.check_settings(recipe, source)
+    _check_pretrained(recipe, source)
 
 
 def _check_pretrained(recipe: Recipe, source: str) -> None:
