@@ -137,6 +137,7 @@ def test_settings_follow_from_the_pretrained_model(folder, runs):
     assert (head, below) == (recipe.training.learning_rate, recipe.training.learning_rate * recipe.pretrained.lr_multiplier)
     roles = build_recipe(None, task="srl", data={"train": "corpus:roles"}, pretrained=str(folder / "bert"))
     assert roles.encoder["name"] == "stacked_mtsa"
+    assert roles.training.warmup_steps > 2 * recipe.training.warmup_steps  # as many sentences, more predicates
     named = build_recipe(None, task="tagging", data=data, pretrained=str(folder / "bert"), encoder="residual_mtsa")
     assert named.encoder["name"] == "residual_mtsa"
 

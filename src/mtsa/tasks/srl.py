@@ -36,6 +36,7 @@ class SemanticRoles(WordTask):
     name = "srl"
     title = "semantic role labelling"
     columns = ("words", "frames")
+    rows_per_sentence = 3  # predicates
     pretrained_encoder = "stacked_mtsa"  # the tags of a word depend on the predicate
     corpora = ("roles",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -42,13 +42,14 @@ class WordTask(Task):
     pipeline_tag = "token-classification"
     default_encoder = "stacked_mtsa"
     spaced_words = True
+    rows_per_sentence: ClassVar[int] = 1  # about; for default settings
 
     def default_settings(self, size: int, recipe: Recipe) -> Sections:
         if not recipe.pretrained.model:
             return tagger_settings(size, vectors=bool(recipe.vectors.file))
         from mtsa.training.pretrained_inputs import pretrained_facts
 
-        return pretrained_tagger_settings(size, pretrained_facts(recipe.pretrained.model))
+        return pretrained_tagger_settings(size, pretrained_facts(recipe.pretrained.model), rows=self.rows_per_sentence)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         reject_unused_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])

@@ -91,10 +91,16 @@ _PRETRAINED_TAGGER_TOKENS = 1024  # word pieces per batch
 _PIECES_PER_SENTENCE = 30  # assumed for the warm-up
 
 
-def pretrained_tagger_settings(sentences: int, pretrained: PretrainedFacts) -> Sections:
-    """Return the settings of a tagger over a pretrained model for a number of training sentences."""
+def pretrained_tagger_settings(sentences: int, pretrained: PretrainedFacts, *, rows: int) -> Sections:
+    """Return the settings of a tagger over a pretrained model for a number of training sentences.
+
+    Args:
+        sentences: number of training sentences.
+        pretrained: facts about the pretrained model.
+        rows: inputs of the model for each sentence, about one for each predicate.
+    """
     epochs = next((count for most, count in _PRETRAINED_TAGGER_EPOCHS if sentences <= most), 2)
-    steps = epochs * sentences * _PIECES_PER_SENTENCE // _PRETRAINED_TAGGER_TOKENS
+    steps = epochs * rows * sentences * _PIECES_PER_SENTENCE // _PRETRAINED_TAGGER_TOKENS
     training = {name: value for name, value in _FINE_TUNING.items() if name not in ("batch_size", "length_pool")}
     training |= {"batch_tokens": _PRETRAINED_TAGGER_TOKENS, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
     return {
