@@ -137,6 +137,7 @@ def _pieces(encoding: Encoding, count: int) -> list[list[int]]:
     """The ids of the pieces of each word."""
     pieces: list[list[int]] = [[] for _ in range(count)]
     for number, word in zip(encoding.ids, encoding.word_ids, strict=True):
+        assert word is not None  # special tokens are not part of the encoding
         pieces[word].append(number)
     return pieces
 

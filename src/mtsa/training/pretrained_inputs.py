@@ -56,9 +56,18 @@ def pretrained_facts(name: str) -> PretrainedFacts:
 
 
 class PretrainedInputs(Inputs):
-    """The tokens and the weights of a pretrained model."""
+    """The tokens and the weights of a pretrained model.
 
-    def __init__(self, recipe: Recipe, *, spaced: bool, paired: bool) -> None:
+    Args:
+        recipe: the settings.
+        paired: whether inputs are pairs of texts.
+        spaced: whether inputs are given as words.
+
+    Raises:
+        InputError: the model cannot be loaded, or does not support the settings.
+    """
+
+    def __init__(self, recipe: Recipe, *, paired: bool, spaced: bool = False) -> None:
         from mtsa.models.pretrained import is_language_model
 
         wanted = recipe.pretrained
