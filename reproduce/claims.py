@@ -12,7 +12,7 @@ from .benchmarks.nli import BASELINE, PAPER_MEMORY, PAPER_SECONDS
 from .comparison import compare
 from .names import display
 from .table import Column, Record, Table
-from .tables import CLASSIFICATION, NLI, PRETRAINED, SRL, TRANSLATION
+from .tables import CLASSIFICATION, ENTITIES, NLI, PRETRAINED, SRL, TRANSLATION
 
 CONFIRMED, NOT_FOUND, CONTRADICTED = "confirmed", "no difference found", "contradicted"
 ONE_RUN, INCOMPLETE, NOT_RUN, NOT_PLANNED = "one run only", "incomplete", "not run yet", "not planned"
@@ -98,6 +98,15 @@ COMPARISONS = (
         SRL,
         (("mtsa-long", "multihead-masks-long"),),
     ),
+    Claim("", "MiniLM compared with word vectors", SRL, (("minilm-mtsa", "mtsa"), ("minilm-mtsa", "mtsa-long"))),
+    Claim("", "Over MiniLM: MTSA compared with multi-head attention", SRL, (("minilm-mtsa", "minilm-multihead"),)),
+    Claim(
+        "",
+        "MiniLM compared with word vectors, and with MTSA on top",
+        ENTITIES,
+        _pairs("minilm-linear", "mtsa", "mtsa-shapes", "bilstm", "minilm-mtsa"),
+    ),
+    Claim("", "Embeddings of word shapes", ENTITIES, (("mtsa-shapes", "mtsa"), ("minilm-linear", "minilm-no-shapes"))),
     Claim("", "Full masks compared with directional masks", TRANSLATION, _pairs("mtsa", "mtsa-halves")),
     Claim(
         "",

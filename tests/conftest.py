@@ -36,3 +36,11 @@ def bert_runs(tmp_path_factory):
     from tests.tiny_bert import train_over_bert
 
     return train_over_bert(tmp_path_factory.mktemp("bert_runs"))
+
+
+@pytest.fixture(scope="session")
+def bert_taggers(tmp_path_factory):
+    """Small taggers over a pretrained encoder: predictors by name."""
+    from tests.tiny_bert import train_taggers
+
+    return train_taggers(tmp_path_factory.mktemp("bert_taggers"))

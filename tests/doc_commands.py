@@ -42,6 +42,7 @@ ELSEWHERE = {
     "curl": "needs the server; tests/serve/test_api.py",
     "mtsa train snli.cpu": "needs SNLI; tests/training/test_recipes.py",
     "python -m reproduce table pretrained": "needs MiniLM and the data sets; tests/reproduce/test_table.py",
+    "python -m reproduce table entities": "needs MiniLM and the data set; tests/reproduce/test_table.py",
     "python -m reproduce table fine-tuning": "needs MiniLM and the data sets; tests/reproduce/test_table.py",
     "python -m reproduce bench texts": "needs MiniLM; tests/reproduce/test_texts_per_second.py",
     "mtsa train snli.gpt.paper": "needs a network and SNLI; tests/training/test_transfer.py",
@@ -49,6 +50,7 @@ ELSEWHERE = {
     "mtsa train snli.gpt.cpu": "needs SNLI; tests/training/test_transfer.py",
     "mtsa pretrain": "takes minutes; tests/training/test_transfer.py",
     "mtsa train srl.paper": "needs licensed files",
+    "mtsa train srl.minilm.cpu": "needs data sets; tests/training/test_recipes.py",
 }
 """Commands that are not run with the documents, by how they begin, and why."""
 

@@ -8,8 +8,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import mtsa
+from mtsa.tasks.tag_predictor import WordPredictor
 from mtsa.tasks.text_predictor import TextPredictor
-from tests.sample_data import COLOURS, FRUITS, pairs, sentences, write_csv
+from tests.sample_data import COLOURS, FRUITS, pairs, sentences, tagged, write_csv
 
 _PIECES = ["the", "a", "is", "are", "very", "and", "ed", "##s", "##er", "##ed", ".", "?", "!"]
 WIDTH = 16
@@ -65,3 +66,34 @@ def train_over_bert(folder: Path) -> dict[str, TextPredictor]:
             task=task, pretrained=bert, encoder=encoder, out=folder / name, settings={**steps, **settings}, **more
         )
     return found
+
+
+_STACK = {"encoder.layers": 1, "encoder.width": 12, "encoder.heads": 2, "encoder.hidden": 10}
+_ROLES = {"model.predicate_dim": 16, "model.shape_dim": 8}
+TAGGERS = {
+    "tags": ("tagging", "embedding", {"training.epochs": 12}),
+    "attended": ("tagging", "residual_mtsa", {"training.max_steps": 8}),
+    "stacked": ("tagging", "stacked_mtsa", {**_STACK, "training.max_steps": 8, "model.shape_dim": 0}),
+    "roles": ("srl", "residual_mtsa", {**_ROLES, "training.max_steps": 60, "training.eval_steps": 60}),
+}
+"""Taggers over the small BERT by name: task, encoder, settings. That of roles finds predicates in CLAUSES."""
+
+
+def train_taggers(folder: Path) -> dict[str, WordPredictor]:
+    """Train each model of TAGGERS: predictors by name."""
+    bert = write_bert(folder / "bert")
+    data = {"tagging": tagged(folder / "tags.conll", 120), "srl": "corpus:roles"}
+    shared = {
+        "training.batch_tokens": 300,
+        "training.warmup_steps": 0,
+        "training.learning_rate": 0.02,
+        "pretrained.lr_multiplier": 0.2,
+        "model.dropout": 0.0,
+        "model.shape_dim": 16,
+    }
+    return {
+        name: mtsa.train(
+            task=task, train=data[task], pretrained=bert, encoder=encoder, out=folder / name, settings={**shared, **settings}
+        )
+        for name, (task, encoder, settings) in TAGGERS.items()
+    }

@@ -1,6 +1,7 @@
 """Semantic role labelling (the paper's Table 4)."""
 
 from dataclasses import replace
+from typing import Any
 
 from reproduce.dataset import DataSet
 from reproduce.table import SEARCH, Column, Model, Table, View, by_name
@@ -18,6 +19,8 @@ _MASKS = {"encoder.scale": 1.0, "encoder.masks": '"forward(self)*4, backward(sel
 _LONG = {"training.epochs": 36, "training.precision": "bfloat16"}
 _LONGER = "36 epochs in bfloat16, settings of the recipe without a search, one seed"
 _ONE = {"ewt": 1, "conll05": 0}
+_MINILM: dict[str, Any] = {"recipe": "srl.minilm.cpu", "runs": _ONE, "searched": False}
+_OVER_MINILM = "3 epochs, settings of the recipe `srl.minilm.cpu` without a search, one seed"
 MODELS = by_name(
     [
         Model("bilstm", "a bidirectional LSTM of 100 + 100 in each layer", "stacked_bilstm", paper="Bi-LSTM"),
@@ -45,6 +48,14 @@ MODELS = by_name(
             runs=_ONE,
             searched=False,
         ),
+        Model("minilm-mtsa", f"MTSA in 2 layers over fine-tuned MiniLM; {_OVER_MINILM}", "stacked_mtsa", **_MINILM),
+        Model(
+            "minilm-multihead",
+            f"8 heads in 2 layers, sinusoidal positions, over fine-tuned MiniLM; {_OVER_MINILM}",
+            "stacked_multihead",
+            {"encoder.scale": 1.0},
+            **_MINILM,
+        ),
     ]
 )
 PAPER: dict[
@@ -68,7 +79,8 @@ NOTES = """\
   paper does not specify its Bi-LSTM and Multi-CNN models; here they replace the attention in each layer.
 - **Training**: 12 epochs (36 where stated) of AdamW with batches of 2,048 words instead of 600,000 steps of Adadelta
   with 4,096.
-- **Search**: the same for all models (`reproduce/PROTOCOL.md`), except those with 36 epochs, which have none.
+- **MiniLM**: the vector of a word is that of its first word piece; the predicate embedding is concatenated to it.
+- **Search**: the same for all models (`reproduce/PROTOCOL.md`), except those with 36 epochs or over MiniLM, which have none.
 """
 
 

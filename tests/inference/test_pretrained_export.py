@@ -6,7 +6,9 @@ import json
 import pytest
 import torch
 
-from tests.inference.test_export import call, script
+from mtsa.data.bio import to_tags
+from tests.inference.test_export import call, ran, script
+from tests.trained_models import CLAUSES
 
 TEXTS = ["The Redder apples are here", "", "pear", "a very blue plum and apples " * 20]
 LONG, LONGER = "red pear " * 45, "a blue plum " * 40  # room for an odd number of tokens of both: the longer keeps one more
@@ -79,3 +81,32 @@ def test_vectors_of_single_texts(bert_runs, tmp_path):
         torch.testing.assert_close(row.float(), by_hand, rtol=1e-4, atol=1e-5)
     assert embedded("pairs", tmp_path / "b.npy").exit_code == 2
     assert not (tmp_path / "b.npy").exists()
+
+
+TAGGED = ["Bob saw Rome City", "", "Smith", "\u200d ada and OSLO abcdefgh", "the old Cleo Smith in Paris now " * 2]
+
+
+@pytest.mark.parametrize(("name", "form"), [("tags", "onnx"), pytest.param("attended", "torch", marks=pytest.mark.slow)])
+def test_tags(bert_taggers, name, form, tmp_path):
+    predictor = bert_taggers[name]
+    exported(predictor, tmp_path / "out", form)
+    wanted = predictor.predict([text.split() for text in TAGGED])
+    for found, other in zip(script(tmp_path / "out", *TAGGED), wanted, strict=True):
+        assert found == " ".join(f"{word}/{tag}" for word, tag in zip(other.words, other.tags, strict=True))
+    done = ran(tmp_path / "out", "abcdefgh " * 40)
+    assert done.returncode == 1
+    assert done.stderr == "the sentence has 322 word pieces; the exported model reads at most 64\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["torch", "onnx"])
+def test_roles(bert_taggers, form, tmp_path):
+    predictor = bert_taggers["roles"]
+    exported(predictor, tmp_path / "out", form)
+    (wanted,) = predictor.predict([CLAUSES.split()])
+    assert wanted.frames
+    found = script(tmp_path / "out", CLAUSES)
+    assert [line.partition(":")[0] for line in found] == [wanted.words[frame.predicate] for frame in wanted.frames]
+    for line, frame in zip(found, wanted.frames, strict=True):
+        tags = [cell.rpartition("/")[2] for cell in line.split()[1:]]
+        assert to_tags(frame.spans, len(wanted.words)) == tags

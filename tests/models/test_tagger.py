@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mtsa.data.bio import may_follow, tag_names
+from mtsa.data.encoded_words import EncodedWords
 from mtsa.models.config import MtsaTaggerConfig
 from mtsa.models.hub_models import MtsaForTokenClassification
 from mtsa.models.tag_inference import find_predicates, predict_tags
@@ -80,22 +81,24 @@ def test_nothing_but_allowed_rows_comes_out_and_batches_change_nothing():
     model = made(predicate_dim=4, finder_channels=3)
     asked = rows(300)
     places = [len(row) // 2 if row else None for row in asked]
-    found = predict_tags(model, asked, places)
+    found = predict_tags(model, EncodedWords(asked), places)
     assert [len(row) for row in found] == [len(row) for row in asked]
     assert len({tag for row in found for tag in row}) > 3
     for row in found:
         names = [TAGS[tag] for tag in row]
         assert all(may_follow(before, after) for before, after in zip([None, *names], names, strict=False))
-    assert [predict_tags(model, [row], [place])[0] for row, place in zip(asked[:40], places[:40], strict=True)] == found[:40]
-    predicates = find_predicates(model, asked)
+    assert [
+        predict_tags(model, EncodedWords([row]), [place])[0] for row, place in zip(asked[:40], places[:40], strict=True)
+    ] == found[:40]
+    predicates = find_predicates(model, EncodedWords(asked))
     assert any(predicates)
-    assert [find_predicates(model, [row])[0] for row in asked[:40]] == predicates[:40]
+    assert [find_predicates(model, EncodedWords([row]))[0] for row in asked[:40]] == predicates[:40]
 
 
 def test_other_tags_are_chosen_word_by_word():
     model = made(["DT", "NN", "VB"])
     ids = torch.tensor([[3, 4, 5, 6]])
-    assert predict_tags(model, ids.tolist()) == model(ids).logits.argmax(-1).tolist()
+    assert predict_tags(model, EncodedWords(ids.tolist())) == model(ids).logits.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("name", ["stacked_multihead", "stacked_bilstm", "stacked_multi_cnn", "mtsa"])
@@ -112,14 +115,14 @@ def test_the_word_that_is_asked_about_is_the_verb():
     model = made(predicate_dim=4)
     asked = [row for row in rows(200, 3) if row]
     places = [len(row) // 2 for row in asked]
-    for row, place in zip(predict_tags(model, asked, places), places, strict=True):
+    for row, place in zip(predict_tags(model, EncodedWords(asked), places), places, strict=True):
         assert TAGS[row[place]] == "B-V"
 
 
 def test_the_finder_says_yes_above_one_half():
     model = made(predicate_dim=4, finder_channels=3)
     asked = [row for row in rows(80) if row]
-    for row, found in zip(asked, find_predicates(model, asked), strict=True):
+    for row, found in zip(asked, find_predicates(model, EncodedWords(asked)), strict=True):
         ids = torch.tensor([row])
         chance = model.predicate_scores(ids, torch.ones_like(ids).bool()).sigmoid()[0]
         assert found == [place for place, value in enumerate(chance.tolist()) if value > 0.5]

@@ -43,7 +43,7 @@ def records(paths, tmp_path_factory):
 
 
 def test_models_have_the_same_recipe_but_for_the_encoder(paths):
-    recipes = {run.model: run.recipe for run in SRL.runs(paths, ["ewt"]) if not run.model.endswith("-long")}
+    recipes = {run.model: run.recipe for run in SRL.runs(paths, ["ewt"]) if SRL.models[run.model].searched}
     assert list(recipes) == ["bilstm", "multi_cnn", "multihead", "multihead-masks", "mtsa"]
     assert len({(str(recipe.training), str(recipe.model), str(recipe.data)) for recipe in recipes.values()}) == 1
     assert {recipe.encoder["layers"] for recipe in recipes.values()} == {4}

@@ -73,3 +73,18 @@ def test_the_description_has_contributions(client):
     assert "contributions" in fields["properties"]
     assert "contributions" not in fields["required"]
     assert json.dumps(fields["properties"]["contributions"]).count('"number"') == 1
+
+
+def test_taggers_are_served(bert_taggers):
+    with client_of(bert_taggers) as client:
+        texts = ["Bob saw Rome.", "the old Cleo Smith", "abcdefgh " * 60]
+        for name in ("tags", "attended", "roles"):
+            inputs = [{"text": text} for text in texts]
+            found = client.post("/api/predict", json={"model": name, "inputs": inputs}).json()["predictions"]
+            assert found == bert_taggers[name].predict_inputs([ModelInput(text) for text in texts])
+        response = look(client, "attended", {"text": "Bob saw Rome."})
+        Explanations.model_validate_json(response.content, strict=True)
+        assert response.json()["sentences"][0]["words"] == ["Bob", "saw", "Rome", "."]
+        assert "has no attention weights" in refusal(look(client, "tags", {"text": "Bob saw Rome."}), 422)
+        roles = look(client, "roles", {"text": "red apples and plums", "predicate": 1}).json()["sentences"][0]
+        assert roles["predicate"] == 1

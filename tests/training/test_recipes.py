@@ -91,7 +91,7 @@ WRONG = {
         [],
         "model.predicate_dim is not used by task tagging",
     ),
-    "words alone": ({"task": "srl", "pretrained": {"model": "x"}}, [], r"task srl does not support a \[pretrained\] model"),
+    "frozen words": ({"task": "srl", "pretrained": {"model": "x", "frozen": True}}, [], "frozen is not used by task srl"),
     "tests alone": ({"data": {"tests": ["a.csv"]}}, [], "data.tests requires data.test"),
     "tests alike": ({"data": {"test": "t.csv", "tests": ["a/x.csv", "c/a/x.csv"]}}, [], "must have different names"),
     "tests no list": ({"data": {"test": "t.csv", "tests": "x.csv"}}, [], "data.tests is 'x.csv'; it must be a list"),

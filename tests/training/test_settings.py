@@ -63,6 +63,7 @@ BUILT: dict[str, tuple[str, dict, object]] = {
     "model.highway": ("pair", {}, True),
     "model.label_smoothing": ("tagging", {}, 0.1),
     "model.tag_dropout": ("tagging", {}, False),
+    "model.shape_dim": ("tagging", {}, 5),
     "model.predicate_dim": ("srl", {}, 7),
     "model.finder_channels": ("srl", {}, 7),
     "tokens.vocab_size": ("translation", {}, 300),

@@ -11,6 +11,7 @@ from transformers import AutoModelForTokenClassification, pipeline
 import mtsa
 from mtsa.data.batching import shuffled_batches
 from mtsa.data.bio import may_follow
+from mtsa.data.encoded_words import EncodedWords
 from mtsa.errors import InputError
 from mtsa.interop import sentence_transformer
 from mtsa.models.tagger import IGNORED
@@ -150,7 +151,8 @@ def test_figures_of_verbs_are_those_of_verbs(tmp_path):
     span, verb = Span(0, 0, "A0"), Span(1, 1, "V")
     frames = (Frame(1, "run", (span, verb), "VBD"), Frame(3, "plan", (Span(2, 2, "A1"), Span(3, 3, "V")), "NN"))
     sentence = RoleSentence(("he", "ran", "the", "plan"), frames, 1)
-    part = RoleData([[2, 3, 4, 5]] * 2, [PredicateRow(sentence, frame) for frame in frames], ["O"])
+    words = EncodedWords([[2, 3, 4, 5]] * 2)
+    part = RoleData(words.rows, words, [PredicateRow(sentence, frame) for frame in frames], ["O"])
     found = part.score(RolePredictions([frames[0], Frame(3, "plan", (), "NN")], [[1, 2], []])).as_json()
     assert (found["f1"], found["precision"], found["recall"], found["complete"]) == (pytest.approx(2 / 3), 1.0, 0.5, 0.5)
     assert (found["verbs"]["f1"], found["verbs"]["frames"]) == (1.0, 1)

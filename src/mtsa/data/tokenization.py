@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -140,23 +141,50 @@ def encode_pairs(
 
 def encode_word_lists(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
     """Return the token ids of sentences that are given as words, by a tokenizer of words separated by spaces."""
-    whole = [
-        [word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8") for word in words] for words in sentences
-    ]
-    found = tokenizer.encode_batch_fast(whole, is_pretokenized=True)
+    found = tokenizer.encode_batch_fast([encodable_words(words) for words in sentences], is_pretokenized=True)
     rows = [encoding.ids for encoding in found]
     assert all(len(row) == len(words) for row, words in zip(rows, sentences, strict=True))
     return rows
 
 
-def split_text(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the words of running text, for a tokenizer of words separated by spaces.
+def encodable_words(words: Sequence[str]) -> list[str]:
+    """Return words without lone surrogates, which tokenizers cannot encode."""
+    return [_without_surrogates(word) for word in words]
 
-    A known piece between spaces is one word; any other is split like running text ("plan." -> "plan", ".").
+
+def special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """Return the ids of the special tokens before and after a single text."""
+    encoding = tokenizer.encode("a")
+    places = [place for place, special in enumerate(encoding.special_tokens_mask) if not special]
+    return encoding.ids[: places[0]], encoding.ids[places[-1] + 1 :]
+
+
+def separate_words(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the tokenizer for texts that are given as words: every word is encoded as after a space in running text.
+
+    Byte-level and Metaspace tokenizers distinguish pieces after a space from others.
+    """
+    state = json.loads(tokenizer.to_str())
+    steps = [state["pre_tokenizer"]]
+    while steps:
+        step = steps.pop() or {}
+        steps += step.get("pretokenizers", [])
+        if step.get("type") == "ByteLevel":
+            step["add_prefix_space"] = True
+        elif step.get("type") == "Metaspace":
+            step["prepend_scheme"] = "always"
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def split_text(tokenizer: Tokenizer | None, text: str) -> list[str]:
+    """Return the words of running text.
+
+    With a tokenizer of words separated by spaces, a known piece between spaces is one word. Any other is split like running
+    text ("plan." -> "plan", ".").
     """
     words: list[str] = []
     for piece in unicodedata.normalize("NFC", _without_surrogates(text)).split():
-        known = tokenizer.token_to_id(tokenizer.normalizer.normalize_str(piece)) is not None
+        known = tokenizer is not None and tokenizer.token_to_id(tokenizer.normalizer.normalize_str(piece)) is not None
         words += [piece] if known else _any_case().findall(piece.translate(_STRAIGHT)) or [piece]
     return words
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from mtsa.data.batching import sorted_batches
+from mtsa.data.word_shapes import SHAPES
 from mtsa.machine import environment_info
 from mtsa.nn.functional import tensorized_attention
 from mtsa.tasks.predictor import Predictor
@@ -54,17 +55,22 @@ def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int 
             real = torch.ones_like(ids)
             real[1:, max(1, length // 2) :] = 0
             ids = ids * real
-            flags = torch.zeros_like(ids).index_fill_(1, torch.tensor(length // 2), 1)
+            pieces = "word_of" in parts.inputs
+            words_real = real[:, ::2].contiguous() if pieces else real  # words of two tokens
+            flags = torch.zeros_like(words_real).index_fill_(1, torch.tensor(words_real.shape[1] // 2), 1)
             given = {
                 "input_ids": ids,
                 "attention_mask": real,
+                "word_of": real * (torch.arange(length) // 2 + 1),
+                "word_mask": words_real,
+                "shapes": words_real * (ids[:, : words_real.shape[1]] % (SHAPES - 1) + 1),
                 "predicates": flags,
                 "token_type_ids": (torch.arange(length) > length // 3).long().expand_as(ids).contiguous(),
                 "pair_ids": ids.flip(0),
                 "pair_mask": real.flip(0),
             }
             arrays = [given[name] for name in parts.probability_model.inputs]
-            apart = max(apart, _max_difference(parts.probability_model, graph, arrays, real))
+            apart = max(apart, _max_difference(parts.probability_model, graph, arrays, words_real))
         rows.append({"length": length, "apart": apart})
     return rows
 
@@ -72,9 +78,9 @@ def compare_by_length(parts: ExportSpec, graph: Graph, words: int, longest: int 
 @torch.no_grad()
 def _max_difference(whole: nn.Module, graph: Graph, arrays: Sequence[Tensor], real: Tensor) -> float:
     largest = 0.0
-    for one, other in zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True):
+    for place, (one, other) in enumerate(zip(whole(*arrays), graph(*(array.numpy() for array in arrays)), strict=True)):
         found = torch.from_numpy(np.asarray(other))
-        if one.dim() == 3 or (one.dim() == 2 and one.shape == real.shape and one.shape[1] > 1 and len(arrays) == 3):
+        if one.dim() == 3 or place:  # tags of words, and predicates
             one, found = one[real.bool()], found[real.bool()]  # outputs at padded positions are arbitrary
         apart = float((one - found).abs().max())
         largest = math.inf if math.isnan(apart) else max(largest, apart)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import logging
 import shutil
@@ -23,6 +24,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from mtsa.data.word_shapes import word_shape
 from mtsa.errors import InputError
 from mtsa.files import umask, write_json, write_text
 
@@ -161,6 +163,8 @@ class ExportSpec:
     @property
     def longest(self) -> int:
         """Maximum input length, that of the pretrained model; 0: no limit."""
+        if getattr(self.model.config, "window", 0):
+            return int(self.model.config.window)  # of a tagger
         pretrained = getattr(self.model.config, "pretrained", None)
         if pretrained is None:
             return 0
@@ -212,6 +216,7 @@ def export_model(parts: ExportSpec, predictor: Predictor, form: str, folder: Pat
     write_json(folder / "metadata.json", parts.metadata)
     script = resources.files("mtsa.inference").joinpath(f"exported/{parts.script}.txt").read_text(encoding="utf-8")
     script = script.replace("#MODEL#", target.code).replace("#INT8#", target.note)
+    script = script.replace("#SHAPE#", inspect.getsource(word_shape))
     write_text(folder / "run.py", script)
 
 
@@ -220,16 +225,34 @@ def trace(parts: ExportSpec) -> ExportedProgram:
     """Return the graph with dynamic batch size and length."""
     batch = Dim("batch", min=1, max=_MAX_SIZE)
     most = min(_MAX_SIZE, parts.longest or _MAX_SIZE)
-    lengths = {"input_ids": Dim("length", min=1, max=most), "pair_ids": Dim("pair_length", min=1, max=most)}
-    ids = torch.tensor([[1, 2, 3, 1, 2], [3, 1, 0, 0, 0], [2, 3, 1, 1, 0]])
-    real = ids.ne(0).long()
-    given = {"input_ids": ids, "attention_mask": real, "predicates": torch.zeros_like(ids).index_fill_(1, torch.tensor(0), 1)}
-    given |= {"pair_ids": ids[:, :4].contiguous(), "pair_mask": real[:, :4].contiguous()}
-    given["token_type_ids"] = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]])
+    tokens, pairs, words = (Dim(name, min=1, max=most) for name in ("length", "pair_length", "words"))
     names = parts.probability_model.inputs
-    shapes = tuple({0: batch, 1: lengths["pair_ids" if name.startswith("pair") else "input_ids"]} for name in names)
+    lengths = dict.fromkeys(names, tokens) | {"pair_ids": pairs, "pair_mask": pairs}
+    if "word_of" in names:
+        lengths |= dict.fromkeys(("word_mask", "shapes", "predicates"), words)
+    given = _example_inputs(names)
+    shapes = tuple({0: batch, 1: lengths[name]} for name in names)
     with silence_exporters():
         return torch.export.export(parts.probability_model, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
+
+
+def _example_inputs(names: Sequence[str]) -> dict[str, Tensor]:
+    """A batch of five tokens; of four words in the second text of a pair, or where words have several tokens."""
+    ids = torch.tensor([[1, 2, 3, 1, 2], [3, 1, 0, 0, 0], [2, 3, 1, 1, 0]])
+    real = ids.ne(0).long()
+    words = real[:, :4].contiguous()
+    like = words if "word_of" in names else real
+    return {
+        "input_ids": ids,
+        "attention_mask": real,
+        "pair_ids": ids[:, :4].contiguous(),
+        "pair_mask": words,
+        "token_type_ids": torch.tensor([[0, 0, 1, 1, 1], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]]),
+        "word_of": torch.tensor([[0, 1, 2, 3, 4], [1, 0, 0, 0, 0], [1, 2, 3, 0, 0]]),
+        "word_mask": words,
+        "shapes": like,
+        "predicates": torch.zeros_like(like).index_fill_(1, torch.tensor(0), 1),
+    }
 
 
 @contextlib.contextmanager

@@ -96,6 +96,8 @@ class MtsaTaggerConfig(BaseConfig):
         tag_dropout: whether dropout applies to the input of the tag layer.
         softmax_temperature: divisor of the tag logits outside training, so that probabilities are calibrated.
         finder_temperature: the same for the logits of the predicate finder.
+        shape_dim: width of the embedding of the shape of each word; 0 for none.
+        window: maximum number of tokens that the pretrained model reads at once; 0: no limit.
         kwargs: arguments of `BaseConfig`.
     """
 
@@ -109,6 +111,8 @@ class MtsaTaggerConfig(BaseConfig):
         tag_dropout: bool = True,
         softmax_temperature: float = 1.0,
         finder_temperature: float = 1.0,
+        shape_dim: int = 0,
+        window: int = 0,
         **kwargs: Any,
     ) -> None:
         self.predicate_dim = kwargs.pop("flag", predicate_dim)  # names of version 0.2
@@ -116,6 +120,7 @@ class MtsaTaggerConfig(BaseConfig):
         self.label_smoothing = kwargs.pop("smoothing", label_smoothing)
         self.tag_dropout = tag_dropout
         self.softmax_temperature, self.finder_temperature = softmax_temperature, finder_temperature
+        self.shape_dim, self.window = shape_dim, window
         super().__init__(**kwargs)
 
     @property

@@ -34,6 +34,8 @@ class NetworkConfig:
     tag_dropout: bool = True
     softmax_temperature: float = 1.0
     finder_temperature: float = 1.0
+    shape_dim: int = 0
+    window: int = 0
     id2label: dict[int, str]
 
     def __init__(self, values: dict[str, Any]) -> None:

@@ -7,25 +7,26 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from mtsa.data.batching import make_batch, sorted_batches
+from mtsa.data.batching import sorted_batches
 from mtsa.data.bio import BEGIN
+from mtsa.data.encoded_words import EncodedWords, word_mask
 from mtsa.data.frames import VERB
 from mtsa.progress import advance
 
-from .batched_inference import BATCH_SIZE, BATCH_TOKENS, TokenIds
+from .batched_inference import BATCH_SIZE, BATCH_TOKENS
 from .tagger import IGNORED, Tagger
 
 _FORCED_SCORE = 1000.0  # more than any difference of scores
 
 
 def predict_tags(
-    model: Tagger, rows: TokenIds, predicates: Sequence[int | None] | None = None, *, count: bool = True
+    model: Tagger, sentences: EncodedWords, predicates: Sequence[int | None] | None = None, *, count: bool = True
 ) -> list[list[int]]:
-    """Return the best valid sequence of tag indices for each sentence given as token ids.
+    """Return the best valid sequence of tag indices for each sentence.
 
     Args:
         model: the tagger.
-        rows: token ids of each sentence.
+        sentences: the encoded sentences.
         predicates: index of the predicate in each sentence; None for a tagger without predicates.
         count: whether to report progress.
     """
@@ -35,24 +36,23 @@ def predict_tags(
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
         if predicates is not None:
-            inputs["predicates"] = predicate_flags([predicates[number] for number in batch], inputs["input_ids"])
+            inputs["predicates"] = predicate_flags([predicates[number] for number in batch], word_mask(inputs))
         logits = model(**inputs).logits
         if predicates is not None and verb is not None:
             logits[..., verb] += _FORCED_SCORE * inputs["predicates"]  # the predicate itself has the tag of verbs
-        return model.decoder.decode(logits, inputs["attention_mask"].bool())
+        return model.decoder.decode(logits, word_mask(inputs).bool())
 
-    return _predict_batches(model, rows, read, count=count)
+    return _predict_batches(model, sentences, read, count=count)
 
 
-def find_predicates(model: Tagger, rows: TokenIds) -> list[list[int]]:
+def find_predicates(model: Tagger, sentences: EncodedWords) -> list[list[int]]:
     """Return the indices of the words in each sentence that the predicate finder classifies as predicates."""
 
     def read(batch: list[int], inputs: dict[str, Tensor]) -> list[list[int]]:
-        keep = inputs["attention_mask"].bool()
-        found = (model.predicate_scores(inputs["input_ids"], keep) > 0) & keep
+        found = (model.predicate_scores(**inputs) > 0) & word_mask(inputs).bool()
         return [row.nonzero()[:, 0].tolist() for row in found]
 
-    return _predict_batches(model, rows, read, count=False)
+    return _predict_batches(model, sentences, read, count=False)
 
 
 @torch.no_grad()
@@ -98,17 +98,16 @@ def predicate_flags(indices: Sequence[int | None], like: Tensor) -> Tensor:
 @torch.no_grad()
 def _predict_batches(
     model: Tagger,
-    rows: TokenIds,
+    sentences: EncodedWords,
     read: Callable[[list[int], dict[str, Tensor]], list[list[int]]],
     *,
     count: bool,
 ) -> list[list[int]]:
     training = model.training
     model.eval()
-    outputs: list[list[int]] = [[] for _ in rows]
-    for batch in sorted_batches([len(row) for row in rows], tokens=BATCH_TOKENS, most=BATCH_SIZE):
-        inputs = make_batch([rows[number] for number in batch])
-        predicted = read(batch, {name: value.to(model.device) for name, value in inputs.items()})
+    outputs: list[list[int]] = [[] for _ in range(len(sentences))]
+    for batch in sorted_batches(sentences.lengths, tokens=BATCH_TOKENS, most=BATCH_SIZE):
+        predicted = read(batch, {name: value.to(model.device) for name, value in sentences.batch(batch).items()})
         for number, output in zip(batch, predicted, strict=True):
             outputs[number] = output
         if count:

@@ -21,8 +21,8 @@ from mtsa.training.split import Split
 
 from .base import reject_unused_keys
 from .encoded import EncodedData
-from .tag_data import PredicateRow, RoleData
-from .tagging import WordTask, encode_words
+from .tag_data import PredicateRow, RoleData, encode_words
+from .tagging import WordTask, count_longer
 
 if TYPE_CHECKING:
     from mtsa.training.run_directory import Run
@@ -36,6 +36,8 @@ class SemanticRoles(WordTask):
     name = "srl"
     title = "semantic role labelling"
     columns = ("words", "frames")
+    rows_per_sentence = 3  # predicates
+    pretrained_encoder = "stacked_mtsa"  # the tags of a word depend on the predicate
     corpora = ("roles",)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
@@ -69,15 +71,16 @@ class SemanticRoles(WordTask):
     def encode(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[EncodedData, int]:
-        limit = recipe.tokens.max_length if training else 0
-        rows, truncated = encode_words(recipe, tokenizer, examples, training=training)
-        predicate_rows, encoded = [], []
-        for sentence, row in zip(examples, rows, strict=True):
+        limit = self.word_limit(recipe) if training else 0
+        words = encode_words(recipe, tokenizer, [sentence.words for sentence in examples], limit=limit)
+        predicate_rows, indices = [], []
+        for index, sentence in enumerate(examples):
             for frame in sentence.frames or (None,):
                 if frame is None or not limit or frame.predicate < limit:
                     predicate_rows.append(PredicateRow(sentence, frame))
-                    encoded.append(row)
-        return RoleData(encoded, predicate_rows, labels), truncated
+                    indices.append(index)
+        words = words.select(indices)
+        return RoleData(words.rows, words, predicate_rows, labels), count_longer(examples, limit)
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
         """Return the number of labelled words, plus the number of words that train the predicate finder."""

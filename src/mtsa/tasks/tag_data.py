@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from mtsa.data.batching import make_batch, sorted_batches
+from mtsa.data.batching import sorted_batches
 from mtsa.data.bio import to_spans, to_tags
+from mtsa.data.encoded_words import EncodedWords, encode_word_pieces, encode_word_tokens, word_mask
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.tagged import TaggedSentence
 from mtsa.metrics.calibration import fit_temperature
@@ -22,25 +24,42 @@ from mtsa.metrics.spans import score_tags
 from mtsa.models.batched_inference import BATCH_SIZE, BATCH_TOKENS
 from mtsa.models.tag_inference import find_predicates, labelled_logits, predicate_flags, predict_tags
 from mtsa.models.tagger import IGNORED
+from mtsa.training.recipe import Recipe
 
 from .encoded import EncodedData
+
+
+def encode_words(recipe: Recipe, tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, limit: int = 0) -> EncodedWords:
+    """Encode sentences, given as words, for the model of a recipe.
+
+    Args:
+        recipe: the settings.
+        tokenizer: tokenizer of the model.
+        sentences: the words of each sentence.
+        limit: number of words to which sentences are truncated; 0: none. Models over a pretrained model do not truncate.
+    """
+    shapes = recipe.model.shape_dim > 0
+    if recipe.pretrained.model:
+        return encode_word_pieces(tokenizer, sentences, window=recipe.tokens.max_length, shapes=shapes)
+    return encode_word_tokens(tokenizer, sentences, limit=limit, shapes=shapes)
 
 
 @dataclass(frozen=True)
 class TaggedData(EncodedData):
     """Sentences with a tag for each word."""
 
+    words: EncodedWords  # with the same rows
     sentences: list[TaggedSentence]  # with the correct tags
     names: list[str]  # of the tags that the model knows
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        batch = make_batch([self.rows[index] for index in indices])
+        batch = self.words.batch(indices)
         tags = [self.sentences[index].tags for index in indices]
-        return {**batch, "labels": tag_labels(tags, self.names, batch["input_ids"])}
+        return {**batch, "labels": tag_labels(tags, self.names, word_mask(batch))}
 
     def predict(self, model: Any) -> list[list[str]]:
         """Return the tags of each sentence."""
-        return [[self.names[tag] for tag in row] for row in predict_tags(model, self.rows)]
+        return [[self.names[tag] for tag in row] for row in predict_tags(model, self.words)]
 
     def calibrate(self, model: Any) -> dict[str, float]:
         return _temperatures(model, self)
@@ -81,24 +100,25 @@ class RolePredictions:
 class RoleData(EncodedData):
     """Sentences with one of their predicates each, and its roles."""
 
+    words: EncodedWords  # with the same rows
     questions: list[PredicateRow]
     names: list[str]  # of the tags that the model knows
 
     def collate(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        batch = make_batch([self.rows[index] for index in indices])
+        batch = self.words.batch(indices)
+        real = word_mask(batch)
         asked = [self.questions[index] for index in indices]
         tags = [None if one.frame is None else to_tags(one.frame.spans, len(one.sentence.words)) for one in asked]
-        marks = torch.full_like(batch["input_ids"], IGNORED)
-        for number, one in enumerate(asked):
+        marks = torch.full_like(real, IGNORED)
+        for number, (index, one) in enumerate(zip(indices, asked, strict=True)):
             if one.first:
-                marks[number, : len(self.rows[indices[number]])] = 0
-                marks[number, [place for place in one.predicates if place < len(self.rows[indices[number]])]] = 1
+                count = self.words.word_counts[index]
+                marks[number, :count] = 0
+                marks[number, [place for place in one.predicates if place < count]] = 1
         return {
             **batch,
-            "predicates": predicate_flags(
-                [None if one.frame is None else one.frame.predicate for one in asked], batch["input_ids"]
-            ),
-            "labels": tag_labels(tags, self.names, batch["input_ids"]),
+            "predicates": predicate_flags([None if one.frame is None else one.frame.predicate for one in asked], real),
+            "labels": tag_labels(tags, self.names, real),
             "predicate_labels": marks,
         }
 
@@ -106,14 +126,14 @@ class RoleData(EncodedData):
         indices = [index for index, one in enumerate(self.questions) if one.frame is not None]
         frames: list[Frame | None] = [None] * len(self)
         wanted = [one.frame.predicate for one in self.questions if one.frame is not None]
-        tags = predict_tags(model, [self.rows[index] for index in indices], wanted)
+        tags = predict_tags(model, self.words.select(indices), wanted)
         for index, row in zip(indices, tags, strict=True):
             frame = self.questions[index].frame
             assert frame is not None
             frames[index] = dataclasses.replace(frame, spans=tuple(to_spans([self.names[tag] for tag in row])))
         first = [index for index, one in enumerate(self.questions) if one.first]
         found: list[list[int]] = [[] for _ in self.questions]
-        for index, row in zip(first, find_predicates(model, [self.rows[index] for index in first]), strict=True):
+        for index, row in zip(first, find_predicates(model, self.words.select(first)), strict=True):
             found[index] = row
         return RolePredictions(frames, found)
 

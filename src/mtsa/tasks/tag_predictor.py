@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from mtsa.corpora import is_corpus
 from mtsa.data import tokenization
 from mtsa.data.bio import to_spans
+from mtsa.data.encoded_words import EncodedWords, word_mask
 from mtsa.data.examples import Layout
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.srl_formats import default_lemma, sentence_to_json
@@ -29,6 +29,7 @@ from mtsa.progress import advance
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
+from .tag_data import encode_words
 from .tag_output import role_writer, tag_writer, tags_json
 
 if TYPE_CHECKING:
@@ -51,11 +52,14 @@ class WordPredictor(Predictor):
     def words(self, given: SentenceInput) -> tuple[str, ...]:
         """Return the words of a sentence: a list unchanged, or a text split at spaces and, for unknown words, at punctuation.
 
+        Over a pretrained model, which has no words, a text is always split at punctuation.
+
         Raises:
             InputError: the input is not a sentence.
         """
         if isinstance(given, str):
-            return tuple(tokenization.split_text(self.tokenizer, given))
+            known = None if self.recipe.pretrained.model else self.tokenizer
+            return tuple(tokenization.split_text(known, given))
         whole = isinstance(given, Sequence) and all(isinstance(word, str) and word.split() == [word] for word in given)
         if not whole:
             raise InputError(f"{given!r:.60} is not a sentence; expected a string, or a list of words without spaces")
@@ -113,20 +117,31 @@ class WordPredictor(Predictor):
     def token_count(self, text: str) -> int:
         return len(self.words(text))
 
-    def _encoded(self, text: str) -> tuple[tuple[str, ...], Tensor]:
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedWords:
+        """Return sentences, given as words, as inputs of the model."""
+        return encode_words(self.recipe, self.tokenizer, sentences)
+
+    def _encoded(self, text: str) -> tuple[tuple[str, ...], dict[str, Tensor]]:
         from mtsa.inference.attention_maps import empty_text_error
 
         words = self.words(text)
         if not words:
             raise empty_text_error()
-        return words, torch.tensor(tokenization.encode_word_lists(self.tokenizer, [words]))
+        return words, self.encode([words]).batch([0])
 
     def export_spec(self) -> ExportSpec:
         from mtsa.inference.graph_export import ExportSpec
 
-        inputs = ("input_ids", "attention_mask", *(("predicates",) if self.with_roles else ()))
+        pieces, shapes = bool(self.recipe.pretrained.model), self.model.shapes is not None
+        inputs = (
+            *("input_ids", "attention_mask"),
+            *(("word_of", "word_mask") if pieces else ()),
+            *(("shapes",) if shapes else ()),
+            *(("predicates",) if self.with_roles else ()),
+        )
         first, after = self.model.decoder.allowed()
         metadata = {"task": self.task, "labels": self.labels, "roles": self.with_roles, "inputs": list(inputs)}
+        metadata |= {"max_length": self.model.config.window}
         outputs = ("probabilities", *(("predicate_probabilities",) if self.model.finder is not None else ()))
         return ExportSpec(self.model, inputs, outputs, {**metadata, "first": first, "after": after}, "tags.py")
 
@@ -135,8 +150,8 @@ class TagPredictor(WordPredictor):
     """A tagger: `predict(sentences)` returns each sentence with its tags."""
 
     def _predict(self, chunk: list[Sentence]) -> Iterator[TaggedSentence]:
-        rows = tokenization.encode_word_lists(self.tokenizer, [sentence.words for sentence in chunk])
-        for sentence, row in zip(chunk, predict_tags(self.model, rows), strict=True):
+        encoded = self.encode([sentence.words for sentence in chunk])
+        for sentence, row in zip(chunk, predict_tags(self.model, encoded), strict=True):
             yield TaggedSentence(sentence.words, tuple(self.labels[tag] for tag in row), sentence.line)
 
     def check_labels(self, name: str, examples: Sequence[Any]) -> None:
@@ -152,9 +167,8 @@ class TagPredictor(WordPredictor):
         item = as_input(item)
         from mtsa.inference.attention_maps import record_attention
 
-        words, ids = self._encoded(item.text)
+        words, inputs = self._encoded(item.text)
         (tagged,) = self.predict([words])
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         return [record_attention(self.model, self.model, inputs, list(words), " ".join(tagged.tags))]
 
     def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
@@ -177,11 +191,10 @@ class RolePredictor(WordPredictor):
 
     def _predict(self, chunk: list[Sentence]) -> Iterator[RoleSentence]:
         """Every (sentence, predicate) is a row; rows of similar length are predicted together."""
-        rows = tokenization.encode_word_lists(self.tokenizer, [sentence.words for sentence in chunk])
-        wanted = self._predicates(chunk, rows)
-        answers = predict_tags(
-            self.model, [rows[one.sentence] for one in wanted], [one.position for one in wanted], count=False
-        )
+        encoded = self.encode([sentence.words for sentence in chunk])
+        wanted = self._predicates(chunk, encoded)
+        rows = encoded.select([one.sentence for one in wanted])
+        answers = predict_tags(self.model, rows, [one.position for one in wanted], count=False)
         frames: list[list[Frame]] = [[] for _ in chunk]
         for one, row in zip(wanted, answers, strict=True):
             spans = tuple(to_spans([self.labels[tag] for tag in row]))
@@ -190,9 +203,9 @@ class RolePredictor(WordPredictor):
         for sentence, found in zip(chunk, frames, strict=True):
             yield RoleSentence(sentence.words, tuple(found), sentence.line)
 
-    def _predicates(self, chunk: list[Sentence], rows: list[list[int]]) -> list[_Predicate]:
+    def _predicates(self, chunk: list[Sentence], encoded: EncodedWords) -> list[_Predicate]:
         unknown = [index for index, sentence in enumerate(chunk) if sentence.predicates is None]
-        found = dict(zip(unknown, find_predicates(self.model, [rows[index] for index in unknown]), strict=True))
+        found = dict(zip(unknown, find_predicates(self.model, encoded.select(unknown)), strict=True))
         predicates = []
         for index, sentence in enumerate(chunk):
             given = sentence.predicates
@@ -238,12 +251,12 @@ class RolePredictor(WordPredictor):
         item = as_input(item)
         from mtsa.inference.attention_maps import record_attention
 
-        words, ids = self._encoded(item.text)
+        words, inputs = self._encoded(item.text)
         self.check_input(item)
         (answer,) = self.stream([self._asked(item)])
         frame = answer.frames[0] if answer.frames else None
         position = None if frame is None else frame.predicate
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "predicates": predicate_flags([position], ids)}
+        inputs["predicates"] = predicate_flags([position], word_mask(inputs))
         shown = "no predicate found"
         if frame is not None:
             shown = f"{words[frame.predicate]}: {', '.join(span.label for span in frame.spans)}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from mtsa.data import tokenization
 from mtsa.data.bio import OUTSIDE, is_bio, tag_names
 from mtsa.data.check_tags import check_tagged
 from mtsa.data.examples import Layout
@@ -18,14 +17,14 @@ from mtsa.data.validation_report import ValidationReport
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
 from mtsa.models.tagger import IGNORED, Tagger
-from mtsa.training.defaults import tagger_settings
+from mtsa.training.defaults import pretrained_tagger_settings, tagger_settings
 from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import Model, Recipe
 from mtsa.training.split import Split
 
 from .base import Sections, Task, reject_unused_keys
 from .encoded import EncodedData
-from .tag_data import TaggedData
+from .tag_data import TaggedData, encode_words
 from .text import reject_target_files, shared_config
 
 if TYPE_CHECKING:
@@ -43,9 +42,14 @@ class WordTask(Task):
     pipeline_tag = "token-classification"
     default_encoder = "stacked_mtsa"
     spaced_words = True
+    rows_per_sentence: ClassVar[int] = 1  # about; for default settings
 
     def default_settings(self, size: int, recipe: Recipe) -> Sections:
-        return tagger_settings(size, vectors=bool(recipe.vectors.file))
+        if not recipe.pretrained.model:
+            return tagger_settings(size, vectors=bool(recipe.vectors.file))
+        from mtsa.training.pretrained_inputs import pretrained_facts
+
+        return pretrained_tagger_settings(size, pretrained_facts(recipe.pretrained.model), rows=self.rows_per_sentence)
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         reject_unused_keys(recipe, source, self.name, "model", ["pooling", "hidden", "highway"])
@@ -57,8 +61,7 @@ class WordTask(Task):
         fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
         if fixed and recipe.model.activation != Model().activation:
             raise InputError(f"{source}: model.activation is not used by encoder {recipe.encoder['name']}; remove it")
-        if recipe.pretrained.model:
-            raise InputError(f"{source}: task {self.name} does not support a [pretrained] model; remove it")
+        reject_unused_keys(recipe, source, self.name, "pretrained", ["frozen", "lm_weight"])
 
     def describe_labels(self, labels: Sequence[str]) -> str:
         return f"{len(labels)} tags"
@@ -71,7 +74,9 @@ class WordTask(Task):
             raise InputError(f"model.label_smoothing ({smoothing}) is too large for {len(labels)} tags")
         shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
         extra = self.extra_config(recipe)
-        return MtsaTaggerConfig(**shared, **extra, label_smoothing=smoothing, tag_dropout=recipe.model.tag_dropout)
+        extra |= {"shape_dim": recipe.model.shape_dim, "tag_dropout": recipe.model.tag_dropout}
+        window = recipe.tokens.max_length if recipe.pretrained.model else 0
+        return MtsaTaggerConfig(**shared, **extra, label_smoothing=smoothing, window=window)
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
         """Return additional keys of the model configuration."""
@@ -88,7 +93,13 @@ class WordTask(Task):
     def network_class(self, recipe: Recipe) -> type[nn.Module] | None:
         return Tagger
 
+    def word_limit(self, recipe: Recipe) -> int:
+        """Return the number of words to which training sentences are truncated; 0: they are not truncated."""
+        return 0 if recipe.pretrained.model else recipe.tokens.max_length
+
     def length_limit(self, recipe: Recipe) -> str:
+        if recipe.pretrained.model:
+            return f"Sentences of more than {recipe.tokens.max_length:,} word pieces are read in overlapping windows."
         return f"Training sentences were truncated to {recipe.tokens.max_length:,} words; there is no limit in prediction."
 
     def loss_weight(self, inputs: dict[str, Tensor]) -> float:
@@ -136,8 +147,9 @@ class Tagging(WordTask):
     def encode(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool
     ) -> tuple[EncodedData, int]:
-        rows, truncated = encode_words(recipe, tokenizer, examples, training=training)
-        return TaggedData(rows, list(examples), labels), truncated
+        limit = self.word_limit(recipe) if training else 0
+        words = encode_words(recipe, tokenizer, [sentence.words for sentence in examples], limit=limit)
+        return TaggedData(words.rows, words, list(examples), labels), count_longer(examples, limit)
 
     def predictor(self, run: Run) -> Predictor:
         from .tag_predictor import TagPredictor
@@ -145,12 +157,6 @@ class Tagging(WordTask):
         return TagPredictor(run)
 
 
-def encode_words(
-    recipe: Recipe, tokenizer: Tokenizer, sentences: Sequence[Any], *, training: bool
-) -> tuple[list[list[int]], int]:
-    """Return the token ids of sentences; in training, long sentences are truncated and counted."""
-    limit = recipe.tokens.max_length if training else 0
-    rows = tokenization.encode_word_lists(tokenizer, [sentence.words for sentence in sentences])
-    if not limit:
-        return rows, 0
-    return [row[:limit] for row in rows], sum(len(row) > limit for row in rows)
+def count_longer(sentences: Sequence[Any], limit: int) -> int:
+    """Return the number of sentences with more than `limit` words; 0 without a limit."""
+    return sum(len(sentence.words) > limit for sentence in sentences) if limit else 0

@@ -63,7 +63,11 @@ class TextTask(Task):
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         reject_unused_keys(
-            recipe, source, self.name, "model", ["label_smoothing", "predicate_dim", "finder_channels", "tag_dropout"]
+            recipe,
+            source,
+            self.name,
+            "model",
+            ["label_smoothing", "shape_dim", "predicate_dim", "finder_channels", "tag_dropout"],
         )
         reject_unused_keys(recipe, source, self.name, "tokens", ["vocab_size"])
         if recipe.data.phrases and recipe.data.format not in ("auto", "sst"):
@@ -152,6 +156,7 @@ class TextTask(Task):
             pooling=recipe.model.pooling,
             hidden=recipe.model.hidden,
             target=target,
+            lm_weight=recipe.pretrained.lm_weight,
             problem_type="regression" if self.numeric else "single_label_classification",
             **({"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"} if self.paired else {}),
         )

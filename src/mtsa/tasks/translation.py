@@ -139,7 +139,7 @@ class Translation(Task):
         """Do nothing: the encoder is part of the Transformer, and `check_settings` checks it."""
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
-        names = ["pooling", "hidden", "highway", "activation", "predicate_dim", "finder_channels", "tag_dropout"]
+        names = ["pooling", "hidden", "highway", "activation", "shape_dim", "predicate_dim", "finder_channels", "tag_dropout"]
         reject_unused_keys(recipe, source, self.name, "model", names)
         unread = ["delimiter", "classes", "phrases", "text_column", "label_column", "pair_column", "length_percentile"]
         reject_unused_keys(recipe, source, self.name, "data", unread)

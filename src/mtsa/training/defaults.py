@@ -85,6 +85,32 @@ def tagger_settings(sentences: int, *, vectors: bool) -> Sections:
     return sections
 
 
+_PRETRAINED_TAGGER_EPOCHS = ((100, 40), (500, 20), (5_000, 5), (50_000, 3))
+"""(training sentences at most, epochs); 2 above."""
+_PRETRAINED_TAGGER_TOKENS = 1024  # word pieces per batch
+_PIECES_PER_SENTENCE = 30  # assumed for the warm-up
+
+
+def pretrained_tagger_settings(sentences: int, pretrained: PretrainedFacts, *, rows: int) -> Sections:
+    """Return the settings of a tagger over a pretrained model for a number of training sentences.
+
+    Args:
+        sentences: number of training sentences.
+        pretrained: facts about the pretrained model.
+        rows: inputs of the model for each sentence, about one for each predicate.
+    """
+    epochs = next((count for most, count in _PRETRAINED_TAGGER_EPOCHS if sentences <= most), 2)
+    steps = epochs * rows * sentences * _PIECES_PER_SENTENCE // _PRETRAINED_TAGGER_TOKENS
+    training = {name: value for name, value in _FINE_TUNING.items() if name not in ("batch_size", "length_pool")}
+    training |= {"batch_tokens": _PRETRAINED_TAGGER_TOKENS, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
+    return {
+        "tokens": {"max_length": min(PRETRAINED_LENGTH, pretrained.max_length)},
+        "pretrained": {"lr_multiplier": 0.1},
+        "model": {"dropout": 0.1, "shape_dim": 32},
+        "training": training,
+    }
+
+
 _TRANSLATOR: Sections = {
     "tokens": {"max_length": 128},
     "model": {"dropout": 0.1, "label_smoothing": 0.1},

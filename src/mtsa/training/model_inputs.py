@@ -54,7 +54,7 @@ def make_inputs(recipe: Recipe, texts: Iterable[str], *, spaced: bool, paired: b
         return WordInputs(recipe, texts, spaced=spaced, paired=paired)
     from .pretrained_inputs import PretrainedInputs
 
-    return PretrainedInputs(recipe, paired=paired)
+    return PretrainedInputs(recipe, spaced=spaced, paired=paired)
 
 
 class WordInputs(Inputs):

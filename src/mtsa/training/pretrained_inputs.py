@@ -56,9 +56,18 @@ def pretrained_facts(name: str) -> PretrainedFacts:
 
 
 class PretrainedInputs(Inputs):
-    """The tokens and the weights of a pretrained model."""
+    """The tokens and the weights of a pretrained model.
 
-    def __init__(self, recipe: Recipe, *, paired: bool) -> None:
+    Args:
+        recipe: the settings.
+        paired: whether inputs are pairs of texts.
+        spaced: whether inputs are given as words.
+
+    Raises:
+        InputError: the model cannot be loaded, or does not support the settings.
+    """
+
+    def __init__(self, recipe: Recipe, *, paired: bool, spaced: bool = False) -> None:
         from mtsa.models.pretrained import is_language_model
 
         wanted = recipe.pretrained
@@ -74,6 +83,8 @@ class PretrainedInputs(Inputs):
         self._check_length(recipe, config)
         joint = paired and recipe.model.pair_encoding == "joint"
         self.tokenizer = tokenization.set_special_tokens(Tokenizer.from_str(files.tokenizer), paired=paired and not joint)
+        if spaced:
+            self.tokenizer = tokenization.separate_words(self.tokenizer)
         if joint and not tokenization.joins_pairs(self.tokenizer):
             raise InputError(
                 f'pretrained.model {self._name} has no special token between two texts; set model.pair_encoding="separate"'
@@ -89,7 +100,7 @@ class PretrainedInputs(Inputs):
         kept = {key: value for key, value in config.to_dict().items() if key not in dropped}
         if not isinstance(getattr(config, "hidden_size", None), int):
             raise InputError(f"pretrained.model {self._name}: the configuration has no hidden_size")
-        self.config = {"width": config.hidden_size, "pretrained": kept, "lm_weight": wanted.lm_weight}
+        self.config = {"width": config.hidden_size, "pretrained": kept}
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: PreTrainedModel) -> None:
@@ -153,10 +164,10 @@ def _load_files(name: str) -> _Files:
     try:
         config = AutoConfig.from_pretrained(source)
         loaded = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise _load_error(name, error) from None
     backend = getattr(loaded, "backend_tokenizer", None)
-    if backend is None:
+    if backend is None or backend.get_vocab().keys() <= set(loaded.all_special_tokens):  # without files, only special tokens
         raise InputError(f"pretrained.model {name}: no fast tokenizer (tokenizer.json) found")
     if config.is_encoder_decoder:
         raise InputError(f"pretrained.model {name} is an encoder-decoder model; use an encoder or a decoder")

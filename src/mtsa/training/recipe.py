@@ -71,7 +71,9 @@ def base_name(file: str) -> str:
 class Tokens:
     """Tokenization."""
 
-    max_length: int = 512  # tokens of a text; longer texts are truncated; 0: no limit
+    max_length: int = (
+        512  # tokens of a text; longer texts are truncated, or read in windows by pretrained taggers; 0: no limit
+    )
     min_freq: int = 0  # occurrences in training for a word to get a vector; 0: 1 with a vector file, 2 without
     vocab_size: int = 8000  # translation: subwords of both languages together
 
@@ -110,6 +112,7 @@ class Model:
     dropout: float = 0.5  # of the input of every dense layer, the encoder's included
     label_smoothing: float = 0.0  # taggers and translators: probability mass of the other labels in training
     tag_dropout: bool = True  # taggers: whether dropout applies to the input of the tag layer
+    shape_dim: int = 0  # taggers: width of the embedding of the shape of each word (capitals, digits, punctuation); 0: none
     predicate_dim: int = 100  # semantic roles: width of the embedding that marks the predicate
     finder_channels: int = 100  # semantic roles: channels of each size in the predicate finder
 

@@ -68,6 +68,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         ("model.hidden", model.hidden, model.hidden >= 0, "at least 0"),
         ("vectors.dim", recipe.vectors.dim, recipe.vectors.dim > 0, "above 0"),
         ("model.label_smoothing", model.label_smoothing, 0.0 <= model.label_smoothing < 1.0, "at least 0 and below 1"),
+        ("model.shape_dim", model.shape_dim, model.shape_dim >= 0, "at least 0"),
         ("model.predicate_dim", model.predicate_dim, model.predicate_dim > 0, "above 0"),
         ("model.finder_channels", model.finder_channels, model.finder_channels > 0, "above 0"),
         ("training.epsilon", training.epsilon, training.epsilon > 0, "above 0"),
@@ -110,7 +111,6 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         )
     if recipe.vectors.member and not recipe.vectors.file:
         raise InputError(f"{source}: vectors.member requires vectors.file; remove it")
-    _check_pretrained(recipe, source)
     tests = recipe.data.tests
     if tests and (not recipe.data.test or len(recipe.data.further) < len(tests)):
         raise InputError(f"{source}: data.tests requires data.test, and its files must have different names")
@@ -120,6 +120,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
     if not task.selection_metrics:
         reject_unused_keys(recipe, source, task.name, "training", ["metric"])
     task.check_settings(recipe, source)
+    _check_pretrained(recipe, source)
 
 
 def _check_pretrained(recipe: Recipe, source: str) -> None:
