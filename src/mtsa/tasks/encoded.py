@@ -43,7 +43,7 @@ class EncodedData(ABC):
 
     @property
     def class_counts(self) -> list[int]:
-        """Number of examples of each class; empty for tasks without classes."""
+        """Number of examples of each class or label; empty for tasks without classes."""
         return []
 
     @abstractmethod
@@ -70,11 +70,11 @@ class EncodedData(ABC):
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
         """Return the metrics of predictions for all or some of the examples."""
 
-    def calibrate(self, model: Any) -> dict[str, float]:
-        """Fit the softmax temperatures of a model on these examples.
+    def calibrate(self, model: Any) -> dict[str, Any]:
+        """Fit the temperatures, and thresholds if any, of a model on these examples.
 
         Returns:
-            Values of the model's configuration by name; empty for models without probabilities.
+            Numbers or lists of numbers of the model's configuration by name; empty for models without probabilities.
         """
         return {}
 
