@@ -16,7 +16,7 @@ from mtsa.errors import InputError, line_error
 from mtsa.files import fingerprint, replacing
 from mtsa.messages import counted
 from mtsa.progress import advance, progress
-from mtsa.tasks.mistakes import Mistake
+from mtsa.tasks.encoded import Mistake
 from mtsa.tasks.predictor import Predictor
 from mtsa.tasks.registry import get_task
 
@@ -66,7 +66,6 @@ def write_errors(predictor: Predictor, path: Path, data: Any, examples: Sequence
     name = Path(data).name if isinstance(data, str | Path) else "data"
     training, source = _training_examples(predictor, data, name)
     rows = [*_mistake_rows(predictor, examples, mistakes), *_duplicate_rows(name, examples, source, training)]
-    separator = getattr(predictor, "separator", "|")
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -74,7 +73,7 @@ def write_errors(predictor: Predictor, path: Path, data: Any, examples: Sequence
             used = [column for column in _COLUMNS if column in _used_columns(rows)]
             table = csv.writer(file)
             table.writerow(used)
-            table.writerows([_cell(row.get(column, ""), separator) for column in used] for row in rows)
+            table.writerows([_cell(row.get(column, ""), predictor.separator) for column in used] for row in rows)
     found = counted(len(mistakes), "mistake")
     where = f"{name} and the training data" if source else name
     _log.warning(f"{path}: {found}, {counted(len(rows) - len(mistakes), 'near-duplicate')} with different labels in {where}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from mtsa.metrics.multilabel import score_label_sets
 from mtsa.metrics.protocol import PartScore
 from mtsa.metrics.thresholds import DEFAULT, choose_thresholds
 
+from .encoded import Mistake
 from .text_data import TextData
 
 
@@ -53,6 +55,18 @@ class MultiLabelData(TextData):
         thresholds = predictions.thresholds.double().tolist()
         score = score_label_sets(correct, predictions.predicted[chosen], self.names, thresholds, found)
         return PartScore(score, found.log_loss)
+
+    def mistakes(self, predictions: LabelLogits) -> list[Mistake]:  # type: ignore[override]
+        """Return the texts with a wrong decision; the most confident wrong decision of each is explained."""
+        correct, predicted, probabilities = self.labels.bool(), predictions.predicted, predictions.logits.sigmoid()
+        wrong = predicted != correct
+        confidence = torch.where(predicted, probabilities, 1 - probabilities).masked_fill(~wrong, -1.0)  # [n, C]
+        found = []
+        for index in wrong.any(1).nonzero()[:, 0].tolist():
+            output = int(confidence[index].argmax())
+            label, answer = (list(compress(self.names, row[index].tolist())) for row in (correct, predicted))
+            found.append(Mistake(index, label, answer, float(confidence[index, output]), output, self.names[output]))
+        return found
 
     @property
     def class_counts(self) -> list[int]:

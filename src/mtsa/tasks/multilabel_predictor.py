@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,10 @@ from mtsa.data.examples import Layout
 from mtsa.errors import InputError
 from mtsa.messages import nearest
 
-from .mistakes import Mistake, wrong_label_sets
 from .multilabel_data import LabelLogits, thresholds_of
 from .predictor import ModelInput, as_input
 from .text_explanation import explain_sequence
-from .text_output import SEPARATOR, LabelSet
+from .text_output import LabelSet
 from .text_predictor import TextPredictor
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class MultiLabelPredictor(TextPredictor):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.separator = run.recipe.data.label_separator or SEPARATOR
+        self.separator = run.recipe.data.label_separator or self.separator
 
     @property
     def thresholds(self) -> dict[str, float]:
@@ -72,8 +72,7 @@ class MultiLabelPredictor(TextPredictor):
     def _predictions(self, logits: Tensor) -> Iterator[Any]:
         decided = LabelLogits(logits, torch.tensor(thresholds_of(self.model))).predicted.tolist()
         for row, chosen in zip(logits.sigmoid().tolist(), decided, strict=True):
-            names = tuple(label for label, yes in zip(self.labels, chosen, strict=True) if yes)
-            yield LabelSet(names, dict(zip(self.labels, row, strict=True)), self.separator)
+            yield LabelSet(tuple(compress(self.labels, chosen)), dict(zip(self.labels, row, strict=True)), self.separator)
 
     def columns(self) -> list[str]:
         return ["labels", *self.labels]
@@ -95,9 +94,6 @@ class MultiLabelPredictor(TextPredictor):
         return [
             explain_sequence(self, [item.text], found.shown([label]), self.labels.index(label)) for label in ranked or [best]
         ]
-
-    def mistakes(self, encoded: Any, predictions: Any) -> list[Mistake]:
-        return wrong_label_sets(encoded.labels.bool(), predictions.predicted, predictions.logits.sigmoid(), self.labels)
 
     def export_spec(self) -> ExportSpec:
         spec = super().export_spec()

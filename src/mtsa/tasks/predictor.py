@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from mtsa.metrics.protocol import PartScore
     from mtsa.training.run_directory import Run
 
-    from .encoded import EncodedData
-    from .mistakes import Mistake
+    from .encoded import EncodedData, Mistake
 
 _log = logging.getLogger(__name__)
 _CHUNK = 4096  # inputs that are sorted by length and predicted together
@@ -87,6 +86,7 @@ class Predictor(ABC):
 
     predict_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa predict` that it supports
     evaluate_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa evaluate` that it supports
+    separator: str = "|"  # of several labels in a table
     input_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a `ModelInput`, besides the text, that it reads
 
     def __init__(self, run: Run) -> None:
@@ -166,7 +166,7 @@ class Predictor(ABC):
             _log.warning(remark)
         predictions = self.predict_encoded(encoded, **options)
         if errors is not None:
-            error_analysis.write_errors(self, Path(errors), data, examples, self.mistakes(encoded, predictions))
+            error_analysis.write_errors(self, Path(errors), data, examples, encoded.mistakes(predictions))
         return encoded.score(predictions)
 
     def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
@@ -188,12 +188,8 @@ class Predictor(ABC):
         """Return predictions for encoded examples."""
         return encoded.predict(self.model)
 
-    def mistakes(self, encoded: EncodedData, predictions: Any) -> list[Mistake]:
-        """Return the mistakes among the predictions for encoded examples, for `errors` of `evaluate_options`."""
-        raise NotImplementedError(f"{type(self).__name__} does not support error analysis")
-
     def explain_mistake(self, example: Any, mistake: Mistake) -> list[AttentionMaps]:
-        """Return the attention weights behind a mistake, for the words that weighed most.
+        """Return the attention weights behind a mistake, for the option `errors` of `evaluate`.
 
         Raises:
             InputError: the model has no attention weights, or the text has no words.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 READING = frozenset({"text_column", "pair_column", "format", "encoding", "delimiter"})
 """Options of `mtsa predict` for the layout of a file."""
-SEPARATOR = "|"
-"""Separator of the labels of a multi-label prediction in a table, unless the training data has another one."""
 Row = dict[str, Any]
 
 
@@ -60,7 +58,7 @@ class LabelSet:
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]
-    separator: str = SEPARATOR  # of the labels in a table
+    separator: str = "|"  # of the labels in a table
 
     def as_json(self) -> dict[str, Any]:
         """Return the labels as a list, and the probabilities."""

@@ -20,8 +20,8 @@ from mtsa.errors import InputError, line_error
 from mtsa.metrics.protocol import PartScore
 from mtsa.models.batched_inference import sentence_vectors
 
+from .encoded import Mistake
 from .inputs import STDIN, check_not_file, exists, standard_lines
-from .mistakes import Mistake, wrong_classes
 from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
 from .text_data import TextData, check_inputs, encode_sides
@@ -270,9 +270,6 @@ class TextPredictor(Predictor):
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
             return [explain_sequence(self, [text], shown) for text in texts]
         return [explain_sequence(self, texts, shown, output)]
-
-    def mistakes(self, encoded: Any, predictions: Any) -> list[Mistake]:
-        return wrong_classes(encoded.labels, predictions.softmax(-1), self.labels)
 
     def explain_mistake(self, example: Example, mistake: Mistake) -> list[AttentionMaps]:
         return self._maps(example.texts, "", mistake.output)
