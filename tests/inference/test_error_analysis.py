@@ -67,7 +67,7 @@ def test_the_mistakes_of_a_classifier(model, folder, tmp_path):
         maps = model.explain(row["text"])[0]
         weights = maps.pooling.mean(-1).tolist()
         assert row["words"][0] == [maps.words[weights.index(max(weights))], pytest.approx(max(weights), abs=1e-4)]
-        assert len(row["words"]) == min(5, len(maps.words))
+        assert len(row["words"]) == min(5, len(set(maps.words)))
 
 
 def test_a_table_has_the_same_rows(model, folder, tmp_path):

@@ -5,6 +5,7 @@ import json
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -167,6 +168,12 @@ def test_a_label_that_is_new_in_dev_data_is_refused(folder, tmp_path):
         prepare(recipe, read_split(recipe))
 
 
+def test_a_comparison_is_refused(folder, tmp_path):
+    done = call("compare", "--train", folder / "train.csv", "--task", "multilabel", "--out", tmp_path / "compared")
+    assert done.exit_code == 2
+    assert "supports the tasks classification and pair, not multilabel" in done.output
+
+
 def test_metrics_that_select_the_best_step(folder):
     data = {"train": str(folder / "train.csv"), "label_separator": "|"}
     assert build_recipe(None, task="multilabel", data=data, sized=False).training.metric == "micro_f1"
@@ -264,6 +271,8 @@ def test_python_data_and_a_refit(tmp_path):
     assert found.labels == columns.labels
     assert found.thresholds == columns.thresholds != dict.fromkeys(TOPICS, 0.5)
     assert [one.as_json() for one in found.predict(TEXTS)] == [one.as_json() for one in columns.predict(TEXTS)]
+    arrays = {"text": [text for text, _ in rows], "label": [np.array(labels, dtype=object) for _, labels in rows]}
+    assert columns.evaluate(arrays).as_json() == columns.evaluate(lists).as_json()
     assert columns.evaluate(flags).as_json() == columns.evaluate(lists).as_json()
     with pytest.raises(InputError, match=r"train, row 2: the labels are nan"):
         mtsa.train(task="multilabel", train={"text": ["a", "b"], "label": [["x"], math.nan]}, out=tmp_path / "nan")

@@ -192,7 +192,7 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
         _check_text(text, path, example.line)
     if not labelled:
         return example
-    label = example.label
+    label: Any = example.label
     if isinstance(label, str):
         _check_text(label, path, example.line)
     if label is None or label == "":

@@ -127,7 +127,11 @@ def _heaviest_words(predictor: Predictor, example: Any, mistake: Mistake) -> lis
     special = {token.content for token in predictor.tokenizer.get_added_tokens_decoder().values() if token.special}
     found = [(value, word) for one in maps for value, word in _weighed(one) if word not in special]
     found.sort(key=lambda entry: -abs(entry[0]))
-    return [[word, round(value, 4)] for value, word in found[:_WORDS]]
+    words: dict[str, list[Any]] = {}  # each word once, with its largest value
+    for value, word in found:
+        if any(map(str.isalnum, word)):
+            words.setdefault(word.casefold(), [word, round(value, 4)])
+    return list(words.values())[:_WORDS]
 
 
 def _weighed(one: AttentionMaps) -> list[tuple[float, str]]:
