@@ -47,7 +47,12 @@ def check(
     from mtsa.data.examples import Layout
     from mtsa.tasks.registry import get_task
 
-    options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
+    options: dict[str, Any] = {
+        "text_column": text_column,
+        "pair_column": pair_column,
+        "label_column": label_column,
+        "delimiter": delimiter,
+    }
     options |= {"label_separator": label_separator, "label_columns": column_names(label_columns)}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with exit_on_error():

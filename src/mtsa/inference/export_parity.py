@@ -150,8 +150,8 @@ def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: 
 def _decisions(probabilities: np.ndarray[Any, Any], thresholds: Sequence[float]) -> np.ndarray[Any, Any]:
     """True for the predicted label of each text, or with thresholds for all predicted labels, [n, C]."""
     if thresholds:
-        return probabilities >= np.array(thresholds, dtype=probabilities.dtype)
-    return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
+        return np.greater_equal(probabilities, np.array(thresholds, dtype=probabilities.dtype))
+    return np.equal(np.arange(probabilities.shape[1]), probabilities.argmax(1)[:, None])
 
 
 def _graph_inputs(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:

@@ -65,7 +65,7 @@ MULTI_LABEL = "multi_label_classification"
 
 def predicts_number(config: Any) -> bool:
     """Return whether a model is a regression model: one output, which is not the logit of a label."""
-    return config.num_labels == 1 and config.problem_type != MULTI_LABEL
+    return bool(config.num_labels == 1 and config.problem_type != MULTI_LABEL)
 
 
 def check_thresholds(thresholds: Any, labels: int) -> None:

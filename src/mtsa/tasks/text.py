@@ -100,10 +100,10 @@ class TextTask(Task):
 
         pair = column(layout.pair_column, "pair") if self.paired else ""
         text, label = column(layout.text_column, "text"), column(layout.label_column, "label")
-        separator = {"label_separator": layout.label_separator} if self.multilabel else {}
+        separator = layout.label_separator if self.multilabel else ""
         if layout.label_columns and (strict or all(name in first for name in layout.label_columns)):
             return Layout(format="jsonl", text_column=text, pair_column=pair, label_columns=layout.label_columns)
-        return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair, **separator)
+        return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair, label_separator=separator)
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         examples = Examples(Path(recipe.data.train), [])
@@ -159,13 +159,14 @@ class TextTask(Task):
             assert isinstance(train, TextData)
             values = train.labels.tolist()
             target = (statistics.fmean(values), statistics.pstdev(values) or 1.0)
+        pair: dict[str, Any] = {"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"}
         return kind(
             **shared_config(recipe, labels or ["value"], inputs, train, self.model_class(recipe)),
             pooling=recipe.model.pooling,
             hidden=recipe.model.hidden,
             target=target,
             problem_type=self.problem_type,
-            **({"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"} if self.paired else {}),
+            **(pair if self.paired else {}),
         )
 
     def build_model(self, config: Any) -> PreTrainedModel:
