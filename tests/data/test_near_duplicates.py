@@ -10,13 +10,14 @@ from mtsa.data.examples import Example
 from mtsa.data.near_duplicates import find_near_duplicates
 
 
-def words_of(example):
-    return {(side, word) for side, text in enumerate(example.texts) for word in re.findall(r"\w+", text.casefold())}
-
-
 def similarity(one, other):
-    first, second = words_of(one), words_of(other)
-    return Fraction(len(first & second), len(first | second)) if first and second else Fraction(0)
+    """That of the less similar side; sides without words do not count."""
+    found = []
+    for sides in zip(one.texts, other.texts, strict=True):
+        first, second = (set(re.findall(r"\w+", text.casefold())) for text in sides)
+        if first | second:
+            found.append(Fraction(len(first & second), len(first | second)))
+    return min(found, default=Fraction(0))
 
 
 def best(example, others):
@@ -31,7 +32,7 @@ def test_they_are_those_of_all_pairs(paired):
     words = "abcdef" if paired else "abcdefghijkl"
 
     def example(line):
-        text, pair = (" ".join(rng.choices(words, k=rng.randint(0, 7))) for _ in range(2))
+        text, pair = (" ".join(rng.choices(words, k=rng.randint(0, 4 if paired else 7))) for _ in range(2))
         return Example(text, rng.choice("xyz"), line, pair if paired else None)
 
     examples, training = ([example(line) for line in range(count)] for count in (211, 307))
@@ -46,6 +47,13 @@ def test_they_are_those_of_all_pairs(paired):
                 assert got.similarity == pytest.approx(float(wanted))
                 assert similarity(one, others[got.other]) == wanted
                 assert others[got.other].label != one.label
+
+
+def test_pairs_with_one_equal_side_are_not_near_duplicates():
+    long = " ".join("abcdefghijklmnopqrstuvwxyz")
+    assert list(find_near_duplicates([Example(long, "x", 1, "one"), Example(long, "y", 2, "two")], [])) == []
+    (found,) = find_near_duplicates([Example(long, "x", 1, "one two"), Example(long, "y", 2, "two one")], [])
+    assert found.similarity == 1.0
 
 
 def test_case_punctuation_and_order_do_not_matter():

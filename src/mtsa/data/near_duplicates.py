@@ -1,10 +1,10 @@
 """Near-duplicate texts with different labels.
 
 Texts are compared as sets of words, without case, order and punctuation. Two texts are near-duplicates if the sets share at
-least 80 % of all their words (Jaccard similarity). For a pair of texts, the words of both sides are compared.
+least 80 % of all their words (Jaccard similarity). Two pairs of texts are near-duplicates if both sides are.
 
 The search is exact. If two sets are that similar, they share one of their rarest words, so each set is looked up by a few of
-its rarest words only (prefix filtering; Bayardo et al., 2007).
+its rarest words only (prefix filtering; Bayardo et al., 2007). For pairs, this is applied to the words of both sides together.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-SIMILARITY = 0.8
-_NUMERATOR, _DENOMINATOR = 4, 9  # shared words >= 4/9 of the words of both sets: a similarity of 0.8
+_FRACTION = (4, 5)  # the least similarity, as integers
 _WORD = re.compile(r"\w+")
 
 Words = frozenset[tuple[int, str]]  # (side of a pair, word)
@@ -39,7 +38,7 @@ class NearDuplicate:
     index: int  # of the text
     other: int  # of the other text, in the same sequence or in the training data
     in_training: bool
-    similarity: float
+    similarity: float  # of the less similar side, for pairs
 
 
 def find_near_duplicates(examples: Sequence[LabelledText], training: Sequence[LabelledText]) -> Iterator[NearDuplicate]:
@@ -88,18 +87,23 @@ class _Index:
             number, other, other_label = self._entries[place]
             if other_label == label:
                 continue
-            shared, both = len(words & other), len(words) + len(other)
-            if _DENOMINATOR * shared < _NUMERATOR * both:
-                continue
-            similarity = shared / (both - shared)
-            if best is None or (similarity, -number) > (best[1], -best[0]):
+            similarity = _similarity(words, other)
+            if similarity is not None and (best is None or (similarity, -number) > (best[1], -best[0])):
                 best = (number, similarity)
         return best
 
     def _rarest(self, words: Words) -> list[tuple[int, str]]:
         """The words of which a similar set has at least one: all but 80 %, rounded up, and one more."""
-        count = len(words) - -(-_NUMERATOR * len(words) // (_NUMERATOR + 1)) + 1
+        count = len(words) - -(-_FRACTION[0] * len(words) // _FRACTION[1]) + 1
         return sorted(words, key=lambda word: (self._frequency[word], word))[:count]
+
+
+def _similarity(one: Words, other: Words) -> float | None:
+    """The Jaccard similarity of the less similar side; None if it is below 0.8."""
+    shared, union = Counter(side for side, _ in one & other), Counter(side for side, _ in one | other)
+    if any(_FRACTION[1] * shared[side] < _FRACTION[0] * count for side, count in union.items()):
+        return None
+    return min(shared[side] / count for side, count in union.items())
 
 
 def _words(example: LabelledText) -> Words:

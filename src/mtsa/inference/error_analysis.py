@@ -167,7 +167,7 @@ def _training_examples(predictor: Predictor, data: Any, name: str) -> tuple[list
     """The training examples of a model and the name of their file; empty if the file is not available or was changed."""
     recipe = predictor.recipe
     task, train = get_task(recipe.task), recipe.data.train
-    if isinstance(data, str | Path) and Path(data).resolve() == Path(train).resolve():
+    if isinstance(data, str | Path) and not is_corpus(train) and Path(data).resolve() == Path(train).resolve():
         return [], ""  # the examples are compared with each other
     try:
         if not is_corpus(train) and not Path(train).is_file():
