@@ -149,9 +149,11 @@ def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: 
 
 def _decisions(probabilities: np.ndarray[Any, Any], thresholds: Sequence[float]) -> np.ndarray[Any, Any]:
     """True for the predicted label of each text, or with thresholds for all predicted labels, [n, C]."""
+    places = np.arange(probabilities.shape[1])
+    chosen: np.ndarray[Any, Any] = places == probabilities.argmax(1)[:, None]
     if thresholds:
-        return np.greater_equal(probabilities, np.array(thresholds, dtype=probabilities.dtype))
-    return np.equal(np.arange(probabilities.shape[1]), probabilities.argmax(1)[:, None])
+        chosen = probabilities >= np.array(thresholds, dtype=probabilities.dtype)
+    return chosen
 
 
 def _graph_inputs(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:
