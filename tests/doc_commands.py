@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from mtsa.corpora import corpus_files
-from tests.sample_data import glove, parallel, sentences, tagged, write_csv
+from tests.sample_data import TOPICS, glove, parallel, sentences, tagged, topics, write_csv
 from tests.tiny_bert import write_bert
 
 ROOT = Path(__file__).parent.parent
@@ -64,6 +64,8 @@ def furnish(folder):
     shutil.copytree(ROOT / "examples" / "data", folder / "examples" / "data")
     write_bert(folder / "bert")
     sides = zip(sentences(60, 3), sentences(60, 4), strict=True)
+    flagged = [(text, ",".join(str(int(name in labels)) for name in TOPICS)) for text, labels in topics(60)]
+    write_csv(folder / "comments.csv", flagged, header="text,insult,threat,spam")
     rows = [(f"{one},{other}", label) for (one, label), (other, _) in sides]
     write_csv(folder / "pairs.csv", rows, header="premise,hypothesis,label")
     scored = [(f"{text},{text}", len(text)) for text, _ in sentences(60, 5)]

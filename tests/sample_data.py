@@ -85,6 +85,35 @@ def pair_recipe(train, task="pair", **training):
     return make_recipe(table, [])
 
 
+# Several labels per text
+
+TOPICS = {"colour": COLOURS, "fruit": FRUITS, "size": ("tiny", "huge")}
+
+
+def topics(count, seed=0):
+    """(text, labels) pairs: each label follows from one word; a fifth of the texts has no label, and "size" is rare."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(count):
+        labels = [label for label, share in zip(TOPICS, (0.5, 0.5, 0.1), strict=True) if number % 5 and rng.random() < share]
+        words = [rng.choice(("the", "a", "is", "was", "here", "now")) for _ in range(rng.randint(2, 6))]
+        for label in labels:
+            words.insert(rng.randint(0, len(words)), rng.choice(TOPICS[label]))
+        rows.append((" ".join(words), tuple(labels)))
+    return rows
+
+
+def write_topics(path, rows):
+    """Write them with labels separated by "|"."""
+    return write_csv(path, [(text, "|".join(labels)) for text, labels in rows])
+
+
+TOPIC_MODEL = {
+    "encoder.head_dim": 5, "vectors.dim": 12, "model.hidden": 16, "model.dropout": 0.0, "training.epochs": 15,
+    "training.learning_rate": 1e-2, "training.patience": 0, "training.refit": False,
+}  # fmt: skip
+
+
 # Tagged sentences
 
 PEOPLE, PLACES, OTHERS = ("Ada", "Bob", "Cleo"), ("Paris", "Rome", "Oslo"), ("saw", "the", "in", "now", "and", "old")

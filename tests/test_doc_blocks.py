@@ -131,6 +131,11 @@ def check_pairs(names):
     assert len(names["vectors"]) == 2
 
 
+def check_multilabel(names):
+    assert names["model"].labels == ["delivery", "food", "place", "price", "service"]
+    assert set(names["prediction"].labels) <= set(names["model"].labels)
+
+
 def check_extending(names):
     assert names["y"].shape == (2, 9, 64)
     assert names["prediction"].label in names["model"].labels
@@ -162,6 +167,7 @@ CHECKS = {
     "explain.md": check_explain,
     "extending.md": check_extending,
     "layer.md": check_layer,
+    "multilabel.md": check_multilabel,
     "pairs.md": check_pairs,
     "quickstart.md": check_quickstart,
     "translation.md": check_translation,

@@ -37,8 +37,8 @@ def train(
     Args:
         recipe: name or file of a recipe; None for default settings.
         out: run directory to create.
-        task: "classification", "regression", "pair", "similarity", "tagging", "srl", "translation" or a custom task
-            (`mtsa.tasks.registry.register`).
+        task: "classification", "multilabel", "regression", "pair", "similarity", "tagging", "srl", "translation" or a custom
+            task (`mtsa.tasks.registry.register`).
         vectors: word vectors in GloVe format: text, .gz or .zip.
         pretrained: pretrained model to fine-tune: "minilm", a folder, or a name on the Hugging Face hub.
         encoder: name of the context encoder.

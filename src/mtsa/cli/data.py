@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mtsa.messages import counted
 
 from .console import exit_on_error, fail, progress_bar
-from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
+from .options import (
+    Delimiter,
+    Encoding,
+    Format,
+    LabelColumn,
+    LabelColumns,
+    LabelSeparator,
+    PairColumn,
+    TextColumn,
+    column_names,
+    given,
+)
 from .renamed_options import RenamedOptions
 
 data = typer.Typer(no_args_is_help=True, help="Check, shard, convert and download data files.")
@@ -22,18 +34,26 @@ def check(
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     task: Annotated[
-        str, typer.Option(help="classification, regression, pair, similarity, tagging, srl or translation.")
+        str, typer.Option(help="classification, multilabel, regression, pair, similarity, tagging, srl or translation.")
     ] = "classification",
 ) -> None:
     """Validate a data file: print statistics, warnings and errors."""
     from mtsa.data.examples import Layout
     from mtsa.tasks.registry import get_task
 
-    options = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column, "delimiter": delimiter}
+    options: dict[str, Any] = {
+        "text_column": text_column,
+        "pair_column": pair_column,
+        "label_column": label_column,
+        "delimiter": delimiter,
+    }
+    options |= {"label_separator": label_separator, "label_columns": column_names(label_columns)}
     layout = Layout(**given(format=format, encoding=encoding, **options))
     with exit_on_error():
         get_task(task).check_files(files)
@@ -52,6 +72,8 @@ def shard(
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -67,7 +89,8 @@ def shard(
 
     with exit_on_error():
         get_task(task).check_files(files)
-        columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+        columns: dict[str, Any] = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+        columns |= {"label_separator": label_separator, "label_columns": column_names(label_columns)}
         options = given(format=format, encoding=encoding, delimiter=delimiter, **columns)
         named = {"train": str(files[0]), "train_target": str(files[1]) if len(files) > 1 else ""}
         recipe = build_recipe(None, task=task, data={**options, **named}, seed=seed, sized=False)
@@ -75,8 +98,8 @@ def shard(
     for line in remarks:
         typer.echo(line)
     options_shown = f"--task {task} --dev {'A.en A.de' if get_task(task).files == 2 else 'FILE'}"
-    columns = {key: value for key, value in columns.items() if value is not None}  # of the dev file, as of this one
-    options_shown += "".join(f" --{key.replace('_', '-')} {value}" for key, value in columns.items())
+    for key, value in given(**columns).items():  # of the dev file, as of this one
+        options_shown += f" --{key.replace('_', '-')} {shlex.quote(value if isinstance(value, str) else ','.join(value))}"
     counts = f"{counted(len(shards), 'example')} in {counted(len(shards.counts), 'shard')}"
     typer.echo(f"{out}: {counts}; train with: mtsa train --train {out} {options_shown} --out runs/NAME")
 

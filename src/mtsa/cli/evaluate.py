@@ -14,11 +14,14 @@ from .options import (
     Encoding,
     Format,
     LabelColumn,
+    LabelColumns,
+    LabelSeparator,
     NumBeams,
     PairColumn,
     RunDirectory,
     TextColumn,
     check_options,
+    column_names,
     given,
 )
 
@@ -31,9 +34,18 @@ def evaluate(
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
+    errors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Classification, pairs, multilabel: output file (.csv or .jsonl) for the mistakes, with the words that "
+            "weighed most, and for near-duplicate texts with different labels."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
     plot: Annotated[
         Path | None,
@@ -51,6 +63,7 @@ def evaluate(
         predictor = open_predictor(run)
         options = given(target=target, num_beams=num_beams, text_column=text_column, pair_column=pair_column)
         options |= given(label_column=label_column, delimiter=delimiter, format=format, encoding=encoding)
+        options |= given(label_separator=label_separator, label_columns=column_names(label_columns), errors=errors)
         check_options({**options, **given(plot=plot)}, predictor.evaluate_options, predictor.task)
         with progress("evaluating"):
             score = predictor.evaluate(data, **options)
@@ -59,5 +72,6 @@ def evaluate(
         reliability = plot.with_suffix(f".reliability{plot.suffix}") if plot else run / "reliability.png"
         drawn = {"confusion matrix": path} if predictor.draw(score, path) else {}
         drawn |= {"reliability diagram": reliability} if predictor.draw_reliability(score, reliability) else {}
+        drawn |= {"mistakes": errors} if errors is not None else {}
     for what, file in drawn.items() if not as_json else ():
         typer.echo(f"{what}: {file}")

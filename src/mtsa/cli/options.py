@@ -16,6 +16,16 @@ NumBeams = Annotated[int | None, typer.Option("--num-beams", min=1, help="Transl
 TextColumn = Annotated[str | None, typer.Option(help="Name of the text column.")]
 PairColumn = Annotated[str | None, typer.Option(help="Pairs: name of the column with the second text.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Name of the column with the labels or target values.")]
+LabelSeparator = Annotated[
+    str | None, typer.Option(help="Several labels per text: separator of the labels in the label column, such as '|'.")
+]
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Several labels per text: comma-separated columns with 0 or 1, one for each label, instead of --label-column; "
+        "can be repeated."
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -30,6 +40,11 @@ Delimiter = Annotated[str | None, typer.Option(help="Column delimiter of a csv f
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def column_names(columns: list[str] | None) -> tuple[str, ...] | None:
+    """The names in an option with comma-separated columns that can be repeated."""
+    return None if columns is None else tuple(name.strip() for part in columns for name in part.split(","))
 
 
 def check_options(options: dict[str, Any], supported: Collection[str], task: str) -> None:

@@ -14,6 +14,9 @@ def serve(
     runs: Annotated[
         list[Path], typer.Argument(help="Run directories of trained models; several can be compared on the page.")
     ],
+    errors: Annotated[
+        Path | None, typer.Option(help="Show the mistakes of the first model: a file written by mtsa evaluate --errors.")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 selects a free one.")] = 8000,
     host: Annotated[
         str, typer.Option(help="Address to bind to; the default is reachable from this machine only.")
@@ -29,4 +32,4 @@ def serve(
     from mtsa.serve.server import serve as start
 
     with exit_on_error():
-        start(open_models(runs), host, port)
+        start(open_models(runs, errors), host, port)

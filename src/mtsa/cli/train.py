@@ -8,14 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from .console import exit_on_error, exit_stopped, fail
-from .options import Delimiter, Encoding, Format, LabelColumn, PairColumn, TextColumn, given
+from .options import (
+    Delimiter,
+    Encoding,
+    Format,
+    LabelColumn,
+    LabelColumns,
+    LabelSeparator,
+    PairColumn,
+    TextColumn,
+    column_names,
+    given,
+)
 
 
 def train(
     recipe: Annotated[str | None, typer.Argument(help="Name of a recipe (see mtsa recipes) or a TOML file.")] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="classification, regression, pair, similarity, tagging, srl (semantic roles) or translation."),
+        typer.Option(
+            help="classification, multilabel, regression, pair, similarity, tagging, srl (semantic roles) or translation."
+        ),
     ] = None,
     train: Annotated[
         list[str] | None,
@@ -28,6 +41,8 @@ def train(
     text_column: TextColumn = None,
     pair_column: PairColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     format: Format = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -41,10 +56,15 @@ def train(
     encoder: Annotated[str | None, typer.Option(help="Context encoder; see mtsa encoders.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     class_weights: Annotated[
-        str | None, typer.Option(help="Classification: none, or balanced to weight the loss by inverse class frequency.")
+        str | None,
+        typer.Option(help="Classification, multilabel: none, or balanced to weight the loss by inverse class frequency."),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Classification: dev metric that selects the best checkpoint, accuracy or macro_f1.")
+        str | None,
+        typer.Option(
+            help="Dev metric that selects the best checkpoint. Classification: accuracy or macro_f1; multilabel: micro_f1, "
+            "macro_f1 or exact_match."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory to create.")] = None,
     settings: Annotated[
@@ -60,6 +80,7 @@ def train(
     data = _part_files(train, dev, test, task or "classification")
     data |= given(text_column=text_column, label_column=label_column, pair_column=pair_column)
     data |= given(format=format, encoding=encoding, delimiter=delimiter)
+    data |= given(label_separator=label_separator, label_columns=column_names(label_columns))
     if out is None:
         fail("no output folder; specify the run directory with --out, such as --out runs/first")
     if folds and repeats > 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 from mtsa.errors import InputError
 
 from . import readers, tables
-from .examples import Layout
+from .examples import Layout, label_names
 from .pair_formats import UNDECIDED
 from .validation_report import line_list
 
@@ -27,6 +27,8 @@ class TextReport:
     labels: Counter[str] = field(default_factory=Counter)
     words: list[int] = field(default_factory=list)  # of each text, split at spaces
     targets: list[float] = field(default_factory=list)
+    multilabel: bool = False
+    without: int = 0  # texts without any label
     errors: list[str] = field(default_factory=list)  # the file cannot be used until they are fixed
     warnings: list[str] = field(default_factory=list)  # the file can be used
 
@@ -43,9 +45,12 @@ class TextReport:
         if self.labels:
             most = self.labels.most_common()
             shown = ", ".join(f"{label} {count:,}" for label, count in most[:12])
-            noun = "class" if len(most) == 1 else "classes"
+            noun = ("label" if self.multilabel else "class") + ("" if len(most) == 1 else "s" if self.multilabel else "es")
             out.append(f"{len(most)} {noun}: {shown}{', ...' if len(most) > 12 else ''}")
-            if not self.errors:
+            if self.multilabel:
+                mean = self.labels.total() / max(1, self.rows)
+                out.append(f"labels per text: {mean:.2f} on average; texts without labels: {self.without:,}")
+            elif not self.errors:
                 out.append(f"accuracy of the majority class ({most[0][0]}): {most[0][1] / self.labels.total():.1%}")
         if self.targets:
             mean, deviation = statistics.fmean(self.targets), statistics.pstdev(self.targets)
@@ -58,7 +63,9 @@ class TextReport:
         return out
 
 
-def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> TextReport:
+def check_texts(
+    path: Path, layout: Layout, *, number: bool = False, paired: bool = False, multilabel: bool = False
+) -> TextReport:
     """Check a file of texts or pairs.
 
     Args:
@@ -66,12 +73,14 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
         layout: format of the file.
         number: whether labels are numeric targets.
         paired: whether an example is a pair of texts.
+        multilabel: whether a text has any number of labels.
 
     Raises:
         InputError: the format is unknown, or cannot be inferred.
     """
-    layout = readers.resolve_layout(layout, path, paired=paired)
-    report = TextReport(path, layout)
+    layout = readers.resolve_layout(layout, path, paired=paired, multilabel=multilabel)
+    report = TextReport(path, layout, multilabel=multilabel)
+    report.labels.update(dict.fromkeys(layout.label_columns, 0))
     texts: dict[tuple[str, ...], tuple[int, object]] = {}
     undecided = 0
     empty: list[int] = []
@@ -83,7 +92,7 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
         if layout.format in readers.TABLE_FORMATS:
             _, row = next(tables.rows(path, layout.format, layout.encoding, layout.delimiter), (0, {}))
             report.columns = list(row)
-        for example in readers.stream(path, layout, number=number, paired=paired):
+        for example in readers.stream(path, layout, number=number, paired=paired, multilabel=multilabel):
             report.rows += 1
             if layout.format == "nli" and example.label == UNDECIDED:
                 undecided += 1
@@ -96,7 +105,8 @@ def check_texts(path: Path, layout: Layout, *, number: bool = False, paired: boo
                 assert isinstance(example.label, float)
                 report.targets.append(example.label)
             else:
-                report.labels[str(example.label)] += 1
+                report.labels.update(label_names(example.label))
+                report.without += not label_names(example.label)
             identical += [example.line] * (paired and len(set(example.texts)) == 1)
             reversed_pairs += [example.line] * (paired and example.texts[::-1] in texts and example.texts not in texts)
             line, label = texts.setdefault(example.texts, (example.line, example.label))
@@ -126,9 +136,20 @@ def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], c
         report.warnings.append(
             f"labels that look like missing values: {_some(missing)}; delete these rows if the label is missing"
         )
-    rare = sorted(label for label, count in report.labels.items() if count < 2)
+    noun = "labels" if report.multilabel else "classes"
+    unused = [label for label, count in report.labels.items() if not count]
+    if unused:
+        report.warnings.append(f"labels without any example: {_some(unused)}")
+    rare = sorted(label for label, count in report.labels.items() if count == 1)
     if rare and len(report.labels) > 1:
-        report.warnings.append(f"classes with a single example: {_some(rare)}")
+        report.warnings.append(f"{noun} with a single example: {_some(rare)}")
+    if report.multilabel:
+        spellings: dict[str, list[str]] = {}
+        for label in report.labels:
+            spellings.setdefault(" ".join(label.casefold().split()), []).append(label)
+        alike = [" and ".join(names) for names in spellings.values() if len(names) > 1]
+        if alike:
+            report.warnings.append(f"labels that differ only in case or spaces: {_some(alike)}")
     if report.words and max(report.words) > 512:
         report.warnings.append(
             f"{sum(count > 512 for count in report.words):,} texts have more than 512 words; texts longer than "
@@ -137,7 +158,9 @@ def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], c
     if not report.errors:
         if not report.rows or not report.words:
             report.errors.append(f"{report.path} contains no examples; it needs at least one row with a text and a label")
-        elif len(report.labels) == 1:
+        elif report.multilabel and not report.labels.total():
+            report.errors.append("no text has a label; check --label-column or --label-columns")
+        elif len(report.labels) == 1 and not report.multilabel:
             (label,) = report.labels
             report.errors.append(f'all rows have the label "{label}"; a classifier needs at least two classes')
         elif len(report.labels) > max(50, report.rows // 3):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text, or a pair, with a label: a class name, a number for regression, or None."""
+    """One text, or a pair, with a label: a class name, a number for regression, sorted names of several labels, or None."""
 
     text: str
-    label: str | float | None
+    label: str | float | tuple[str, ...] | None
     line: int
     pair: str | None = None  # the second text of a pair
     name: str = ""  # id in the file, such as the pairID of MultiNLI
@@ -28,6 +28,11 @@ class Example:
         return (self.text,) if self.pair is None else (self.text, self.pair)
 
 
+def label_names(label: object) -> tuple[str, ...]:
+    """Return the names in a label: those of several labels, or the class name."""
+    return label if isinstance(label, tuple) else (str(label),)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Format of a data file.
@@ -38,6 +43,8 @@ class Layout:
         text_column: csv, tsv and jsonl: column of the texts.
         pair_column: csv, tsv and jsonl with pairs: column of the second texts.
         label_column: csv, tsv and jsonl: column of the labels.
+        label_separator: several labels per text: separator of the labels in a string.
+        label_columns: several labels per text: columns with 0 or 1, one for each label, instead of `label_column`.
         delimiter: csv: separator of the columns.
         classes: trec: 6 or 50; sst: 5 or 2; 0 for the first of these.
         phrases: sst: whether every phrase is an example, not only whole sentences.
@@ -48,6 +55,8 @@ class Layout:
     text_column: str = "text"
     pair_column: str = ""
     label_column: str = "label"
+    label_separator: str = ""
+    label_columns: tuple[str, ...] = ()
     delimiter: str = ","
     classes: int = 0
     phrases: bool = False

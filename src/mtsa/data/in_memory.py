@@ -107,7 +107,7 @@ def _is_readable(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     """A value of numpy or another library as one of Python."""
-    for method in ("item", "tolist"):
+    for method in ("tolist", "item"):
         if hasattr(value, method):
             return getattr(value, method)()
     raise TypeError(

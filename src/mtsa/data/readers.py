@@ -12,7 +12,7 @@ from typing import Any
 from mtsa.errors import InputError, line_error
 from mtsa.messages import nearest
 
-from . import classification_formats, pair_formats, tables
+from . import classification_formats, label_sets, pair_formats, tables
 from .examples import Example, Examples, Layout
 from .text_files import LONGEST
 
@@ -38,7 +38,7 @@ class TextFormat:
     classes: tuple[int, ...] = ()
 
 
-def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layout:
+def resolve_layout(layout: Layout, path: Path, *, paired: bool = False, multilabel: bool = False) -> Layout:
     """Replace the "auto" values of a layout.
 
     Raises:
@@ -70,7 +70,13 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
             f"{path}: format {format} has fixed columns; for another table, specify both with --text-column and "
             f"--pair-column, and add --format auto"
         )
-    columns = [name for name in (layout.text_column, layout.pair_column, layout.label_column) if name]
+    if multilabel:
+        label_sets.check_layout(dataclasses.replace(layout, format=format), path, TABLE_FORMATS)
+    elif layout.label_columns or layout.label_separator:
+        option = "--label-columns" if layout.label_columns else "--label-separator"
+        raise InputError(f"{option} applies to several labels per text; add --task multilabel, or remove it")
+    labels = layout.label_columns or (layout.label_column,)
+    columns = [name for name in (layout.text_column, layout.pair_column, *labels) if name]
     if format in TABLE_FORMATS and len(set(columns)) < len(columns):
         raise InputError(f'column "{max(columns, key=columns.count)}" is used twice; texts and labels need separate columns')
     if layout.pair_column and not paired:
@@ -85,7 +91,13 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False) -> Layou
 
 
 def stream(
-    path: Path, layout: Layout, *, number: bool = False, labelled: bool = True, paired: bool = False
+    path: Path,
+    layout: Layout,
+    *,
+    number: bool = False,
+    labelled: bool = True,
+    paired: bool = False,
+    multilabel: bool = False,
 ) -> Iterator[Example]:
     """Yield the examples of a file one by one, including empty texts and pairs without a consensus label.
 
@@ -95,36 +107,49 @@ def stream(
         number: whether labels are numeric targets.
         labelled: whether a label is required.
         paired: whether an example is a pair of texts.
+        multilabel: whether a text has any number of labels.
 
     Raises:
         InputError: invalid data; the message contains the line.
     """
-    layout = resolve_layout(layout, path, paired=paired)
+    layout = resolve_layout(layout, path, paired=paired, multilabel=multilabel)
     for example in FORMATS[layout.format].read(path, layout, labelled):
-        yield _checked(example, path, number=number, labelled=labelled)
+        if multilabel and labelled:
+            names = label_sets.parse_labels(example.label, layout, path, example.line)
+            for name in names:
+                _check_text(name, path, example.line)
+            yield dataclasses.replace(_checked(example, path, number=False, labelled=False), label=names)
+        else:
+            yield _checked(example, path, number=number, labelled=labelled)
 
 
-def read(path: Path, layout: Layout, *, number: bool = False, paired: bool = False) -> Examples:
+def read(path: Path, layout: Layout, **kind: bool) -> Examples:
     """Return all labelled examples of a file. Rows with an empty text or without a consensus label are skipped and recorded.
+
+    Args:
+        path: the file.
+        layout: format of the file.
+        kind: `number`, `paired` and `multilabel` of `stream`.
 
     Raises:
         InputError: see `stream`; also for a file without examples.
     """
     examples = Examples(path, [])
-    examples.items.extend(stream_labelled(examples, layout, number=number, paired=paired))
+    examples.items.extend(stream_labelled(examples, layout, **kind))
     if not examples.items:
         raise InputError(f"{path} contains no examples; it needs at least one row with a text and a label")
     return examples
 
 
-def stream_labelled(examples: Examples, layout: Layout, *, number: bool = False, paired: bool = False) -> Iterator[Example]:
-    """Yield the labelled examples of a file one by one; skipped rows are recorded in `examples`.
+def stream_labelled(examples: Examples, layout: Layout, **kind: bool) -> Iterator[Example]:
+    """Yield the labelled examples of a file one by one; skipped rows are recorded in `examples`. Arguments as in `read`.
 
     Raises:
         InputError: see `stream`.
     """
-    with_gaps = resolve_layout(layout, examples.path, paired=paired).format == "nli"
-    for example in stream(examples.path, layout, number=number, paired=paired):
+    shape = {name: value for name, value in kind.items() if name != "number"}
+    with_gaps = resolve_layout(layout, examples.path, **shape).format == "nli"
+    for example in stream(examples.path, layout, **kind):
         if with_gaps and example.label == pair_formats.UNDECIDED:
             examples.undecided += 1
         elif example.empty:
@@ -145,7 +170,11 @@ def _from_table(path: Path, layout: Layout, labelled: bool) -> Iterator[Example]
         for name, text in zip(names, texts, strict=True):
             if not isinstance(text, str):
                 raise line_error(path, line, f'column "{name}" contains {_shortened(text)}; it must be a string')
-        label = tables.column(row, layout.label_column, path, row_line, option="--label-column") if labelled else None
+        label: Any = None
+        if labelled and layout.label_columns:
+            label = {name: tables.column(row, name, path, row_line, option="--label-columns") for name in layout.label_columns}
+        elif labelled:
+            label = tables.column(row, layout.label_column, path, row_line, option="--label-column")
         yield Example(texts[0].strip(), _class_name(label), line, texts[1].strip() if layout.pair_column else None)
 
 
@@ -163,7 +192,7 @@ def _checked(example: Example, path: Path, *, number: bool, labelled: bool) -> E
         _check_text(text, path, example.line)
     if not labelled:
         return example
-    label = example.label
+    label: Any = example.label
     if isinstance(label, str):
         _check_text(label, path, example.line)
     if label is None or label == "":

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mtsa.models.base_network import predicts_number
 from mtsa.models.classifier import ClassifierHead
 from mtsa.models.pair import PairHead
 from mtsa.models.sentence_pooling import MeanPool
@@ -47,7 +48,7 @@ def token_contributions(model: Any, pooled: Sequence[tuple[Tensor, Tensor]], out
         values = x @ (plain + difference + product * second / 2) * keep[0]
         values = values + x @ (other - difference + product * first / 2) * keep[1]
     bias = float(linear.bias[output])
-    if model.config.num_labels == 1:
+    if predicts_number(model.config):
         mean, deviation = model.config.target
         return values * deviation, bias * deviation + mean
     temperature = float(model.config.softmax_temperature)

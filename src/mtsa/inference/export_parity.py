@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from mtsa.data.batching import sorted_batches
+from mtsa.data.examples import label_names
 from mtsa.data.word_shapes import SHAPES
 from mtsa.machine import environment_info
 from mtsa.nn.functional import tensorized_attention
@@ -143,11 +144,22 @@ def compare_on_texts(parts: ExportSpec, graph: Graph, texts: CheckTexts, names: 
         report[way] = {**seconds, "ratio": seconds["model"] / seconds["export"]}
     report["apart"] = float(np.abs(answers["model"] - answers["export"]).max())
     if names:
-        report["same labels"] = int((answers["model"].argmax(1) == answers["export"].argmax(1)).sum())
-        if texts.labels and set(texts.labels) <= set(names):
-            known = [names.index(label) for label in texts.labels]
-            report["accuracy"] = {name: float((found.argmax(1) == known).mean()) for name, found in answers.items()}
+        decided = {name: _decisions(found, parts.thresholds) for name, found in answers.items()}
+        report["same labels"] = int((decided["model"] == decided["export"]).all(1).sum())
+        known = [label_names(label) for label in texts.labels]
+        if known and {label for labels in known for label in labels} <= set(names):
+            correct = np.array([[name in labels for name in names] for labels in known])
+            report["accuracy"] = {name: float((found == correct).all(1).mean()) for name, found in decided.items()}
     return report
+
+
+def _decisions(probabilities: np.ndarray[Any, Any], thresholds: Sequence[float]) -> np.ndarray[Any, Any]:
+    """True for the predicted label of each text, or with thresholds for all predicted labels, [n, C]."""
+    places = np.arange(probabilities.shape[1])
+    chosen: np.ndarray[Any, Any] = places == probabilities.argmax(1)[:, None]
+    if thresholds:
+        chosen = probabilities >= np.array(thresholds, dtype=probabilities.dtype)
+    return chosen
 
 
 def _graph_inputs(parts: ExportSpec, texts: CheckTexts, batch: Sequence[int]) -> list[Any]:

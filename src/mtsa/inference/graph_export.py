@@ -120,15 +120,16 @@ class ProbabilityModel(nn.Module):
         model: the model, in eval mode.
         inputs: the names of its arguments, in order.
         softmax: whether to apply softmax to the logits.
+        sigmoid: whether to apply the sigmoid function to the logits.
     """
 
-    def __init__(self, model: nn.Module, inputs: tuple[str, ...], softmax: bool) -> None:
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], softmax: bool, sigmoid: bool = False) -> None:
         super().__init__()
-        self.model, self.inputs, self.softmax = model, inputs, softmax
+        self.model, self.inputs, self.softmax, self.sigmoid = model, inputs, softmax, sigmoid
 
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
         out = self.model(**dict(zip(self.inputs, given, strict=True)))
-        found = out.logits.softmax(-1) if self.softmax else out.logits
+        found = out.logits.softmax(-1) if self.softmax else out.logits.sigmoid() if self.sigmoid else out.logits
         predicates = out.get("predicate_logits")
         return (found,) if predicates is None else (found, predicates.sigmoid())
 
@@ -138,7 +139,7 @@ class CheckTexts:
     """Texts for the comparison of a model with its export (`mtsa export --check`)."""
 
     data: EncodedData
-    labels: list[str]  # of each text, as the file has them; empty where it has none
+    labels: list[Any]  # of each text, as the file has them; empty where it has none
 
 
 @dataclass(frozen=True)
@@ -151,14 +152,16 @@ class ExportSpec:
     metadata: dict[str, Any]  # read by run.py
     script: str  # template of that script
     max_length: int = 0  # tokens to which the exported tokenizer truncates; 0: none
-    softmax: bool = True  # whether logits become probabilities
+    softmax: bool = True  # whether logits become probabilities of classes
+    sigmoid: bool = False  # whether logits become probabilities of separate labels
+    thresholds: tuple[float, ...] = ()  # the probability from which each of several labels is predicted
     read_texts: Callable[[str, int], CheckTexts] | None = None  # reads the first n texts of a file for `--check`; None: no
 
     @functools.cached_property
     def probability_model(self) -> ProbabilityModel:
         """The model from token ids to probabilities."""
         self.model.eval()
-        return ProbabilityModel(self.model, self.inputs, self.softmax)
+        return ProbabilityModel(self.model, self.inputs, self.softmax, self.sigmoid)
 
     @property
     def longest(self) -> int:

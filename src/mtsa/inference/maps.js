@@ -267,8 +267,8 @@ function attentionPanel(maps, { heading = "", onWord = () => {}, onFeature = () 
     if (layered) drawLayer();
     else { heads.replaceChildren(); readout.style.minHeight = "3.1em"; }
     heads.append(...wordParts());
-    if (!layered) legend.textContent = contributions ? "Blue: positive contribution, red: negative. Contributions and bias sum to the output: the logit of the predicted class, or the predicted value." : "Darkest colour: 2\u00d7 uniform weight or more.";
-    else if (contributions) legend.textContent += " Bars: blue for positive contributions, red for negative ones; with the bias they sum to the logit of the predicted class, or to the predicted value.";
+    if (!layered) legend.textContent = contributions ? "Blue: positive contribution, red: negative. Contributions and bias sum to the output: the logit of the predicted class or label, or the predicted value." : "Darkest colour: 2\u00d7 uniform weight or more.";
+    else if (contributions) legend.textContent += " Bars: blue for positive contributions, red for negative ones; with the bias they sum to the logit of the predicted class or label, or to the predicted value.";
     paintWords();
   }
   function drawLayer() {

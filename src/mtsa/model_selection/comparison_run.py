@@ -70,7 +70,7 @@ def compare_models(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("mtsa compare does not support torchrun; run it as a single process")
     chosen_task = get_task(task or "classification")
-    if not chosen_task.stratified:
+    if not chosen_task.stratified or chosen_task.multilabel:
         raise InputError(f"mtsa compare supports the tasks classification and pair, not {task}")
     if metric not in METRICS:
         raise InputError(f'unknown metric "{metric}"; {nearest(metric, METRICS)}')

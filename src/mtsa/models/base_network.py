@@ -59,6 +59,25 @@ def calibrated(logits: Tensor, temperature: float) -> Tensor:
     return logits if temperature == 1.0 else logits / temperature
 
 
+MULTI_LABEL = "multi_label_classification"
+"""The `problem_type` of models that predict any number of labels, as in `transformers`."""
+
+
+def predicts_number(config: Any) -> bool:
+    """Return whether a model is a regression model: one output, which is not the logit of a label."""
+    return bool(config.num_labels == 1 and config.problem_type != MULTI_LABEL)
+
+
+def check_thresholds(thresholds: Any, labels: int) -> None:
+    """Check the decision thresholds of a configuration.
+
+    Raises:
+        ValueError: not one number from 0 to 1 for each label.
+    """
+    if thresholds is not None and (len(thresholds) != labels or not all(0 <= float(value) <= 1 for value in thresholds)):
+        raise ValueError(f"thresholds must contain one number from 0 to 1 for each of the {labels} labels")
+
+
 def check_temperature(temperature: float) -> None:
     """Check a temperature of a configuration.
 

@@ -34,7 +34,9 @@ class ClassifierHead(nn.Module):
 
 
 class SentenceClassifier(SentenceNetwork):
-    """A sentence classifier over any registered encoder. With one label it is a regression model."""
+    """A sentence classifier over any registered encoder. With one label it is a regression model, unless `problem_type` is
+    "multi_label_classification".
+    """
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -55,9 +57,10 @@ class SentenceClassifier(SentenceNetwork):
         Args:
             input_ids: token ids [B, N].
             attention_mask: 1 for real tokens [B, N]; None: every id except that of padding.
-            labels: class indices [B], or target values.
+            labels: class indices [B], target values [B], or 1 for the correct labels of multi-label models [B, C].
             return_dict: False to return a tuple.
-            sample_weight: weight of the loss of each sentence [B], for a weighted mean; classification only.
+            sample_weight: weights of the losses, for a weighted mean: of each sentence [B], or of each label of multi-label
+                models [B, C]; classification only.
             token_vectors: precomputed output of the pretrained model for these tokens [B, N, E].
             unused: other outputs of a tokenizer, which are ignored.
         """

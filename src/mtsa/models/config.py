@@ -49,6 +49,7 @@ class MtsaConfig(BaseConfig):
         lm_weight: weight of the language-model loss of the pretrained model in training.
         softmax_temperature: divisor of the logits outside training, so that probabilities are calibrated. (A key
             `temperature` is reserved for text generation in `transformers`, which does not save it.)
+        thresholds: multi-label models: the probability from which each label is predicted.
         kwargs: arguments of `BaseConfig`.
     """
 
@@ -61,12 +62,14 @@ class MtsaConfig(BaseConfig):
         target: tuple[float, float] = (0.0, 1.0),
         lm_weight: float = 0.0,
         softmax_temperature: float = 1.0,
+        thresholds: list[float] | None = None,
         **kwargs: Any,
     ) -> None:
         self.pooling, self.hidden = pooling, hidden
         self.target = list(target)
         self.lm_weight = kwargs.pop("language", lm_weight)  # its name in version 0.2
         self.softmax_temperature = softmax_temperature
+        self.thresholds = thresholds
         super().__init__(**kwargs)
 
 

@@ -33,6 +33,8 @@ class NetworkConfig:
     label_smoothing: float = 0.0
     tag_dropout: bool = True
     softmax_temperature: float = 1.0
+    thresholds: list[float] | None = None
+    problem_type: str | None = None
     finder_temperature: float = 1.0
     shape_dim: int = 0
     window: int = 0

@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base_network import BaseNetwork, calibrated, check_temperature
+from .base_network import MULTI_LABEL, BaseNetwork, calibrated, check_temperature, check_thresholds, predicts_number
 from .sentence_pooling import build_pooling
 
 
@@ -24,11 +24,12 @@ class EncodedSentences:
 
 
 class SentenceNetwork(BaseNetwork):
-    """The base class of sentence models. With one label a model predicts a number."""
+    """The base class of sentence models. With one label a model predicts a number, unless it predicts sets of labels."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         check_temperature(config.softmax_temperature)
+        check_thresholds(config.thresholds, config.num_labels)
         self.pool = build_pooling(config.pooling, self.encoder.out_dim, **shared_options(config))
 
     def sentences(
@@ -79,7 +80,7 @@ class SentenceNetwork(BaseNetwork):
         if loss is not None and language is not None:
             loss = loss + self.config.lm_weight * language[0] / language[1].clamp(min=1)
         logits = raw if self.training else calibrated(raw, self.config.softmax_temperature)
-        if self.config.num_labels == 1:
+        if predicts_number(self.config):
             mean, deviation = self.config.target
             logits = raw * deviation + mean  # on the scale of the training data
         if return_dict is False:
@@ -87,13 +88,14 @@ class SentenceNetwork(BaseNetwork):
         return self.make_output(loss=loss, logits=logits)
 
     def _loss(self, raw: Tensor, labels: Tensor, sample_weight: Tensor | None) -> Tensor:
-        if raw.shape[1] > 1 and sample_weight is not None:
-            losses = F.cross_entropy(raw, labels, reduction="none")
-            return (sample_weight * losses).sum() / sample_weight.sum()
-        if raw.shape[1] > 1:
-            return F.cross_entropy(raw, labels)
-        mean, deviation = self.config.target
-        return F.mse_loss(raw[:, 0], ((labels - mean) / deviation).to(raw.dtype))
+        if predicts_number(self.config):
+            mean, deviation = self.config.target
+            return F.mse_loss(raw[:, 0], ((labels - mean) / deviation).to(raw.dtype))
+        if self.config.problem_type == MULTI_LABEL:
+            losses = F.binary_cross_entropy_with_logits(raw.float(), labels.float(), reduction="none")  # [B, C]
+        else:
+            losses = F.cross_entropy(raw, labels, reduction="none" if sample_weight is not None else "mean")
+        return losses.mean() if sample_weight is None else (sample_weight * losses).sum() / sample_weight.sum()
 
 
 def shared_options(config: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from .limits import Limits
 from .middleware import LOOPBACK, RequestMiddleware
 from .schemas import (
     Error,
+    ErrorAnalysis,
     ExplainRequest,
     Explanations,
     Health,
@@ -118,6 +119,11 @@ def build_app(models: dict[str, ServedModel], limits: Limits, hosts: tuple[str, 
     async def list_models() -> list[ModelInfo]:
         """List the served models."""
         return [ModelInfo(**model.metadata()) for model in models.values()]
+
+    @app.get("/api/errors", operation_id="errors", responses=get_responses)
+    async def errors() -> ErrorAnalysis:
+        """Return the mistakes of the first model, if the server was started with an error file."""
+        return ErrorAnalysis(**next(iter(models.values())).error_analysis())
 
     @app.post("/api/predict", operation_id="predict", responses=error_responses, response_model=Predictions)
     async def predict(body: PredictRequest, request: Request) -> JSONResponse:

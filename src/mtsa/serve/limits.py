@@ -14,6 +14,7 @@ class Limits:
 
     max_body_bytes: int = 1_000_000
     max_explained_words: int = 128  # words of a text in /api/explain; the size of the response grows with the square
+    max_errors: int = 500  # mistakes, and near-duplicates, that the page shows
     max_queue_size: int = 2_048  # waiting inputs
     max_batch_size: int = 64  # inputs of a batch
     max_batch_chars: int = 8_000

@@ -73,6 +73,13 @@ class Label(BaseModel):
     probabilities: dict[str, float]
 
 
+class LabelSet(BaseModel):
+    """Multi-label classification: the predicted labels, and the probability of each label."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
+
+
 class Value(BaseModel):
     """Regression: the predicted value."""
 
@@ -111,7 +118,7 @@ class Predictions(BaseModel):
     """Predictions in the order of the inputs."""
 
     model: str
-    predictions: list[Label | Value | Tags | Roles | Translation]
+    predictions: list[Label | LabelSet | Value | Tags | Roles | Translation]
 
 
 class PieceLayerWeights(BaseModel):
@@ -156,6 +163,18 @@ class Explanations(BaseModel):
 
     model: str
     sentences: list[SentenceWeights]
+
+
+class ErrorAnalysis(BaseModel):
+    """The mistakes of the first model from the file of `mtsa serve --errors`; all values are texts."""
+
+    model: str
+    mistakes: list[dict[str, str]] = Field(
+        description="line, text, pair, label, predicted, confidence, explained and words, the most confident mistake first"
+    )
+    near_duplicates: list[dict[str, str]] = Field(
+        description="line, text, pair, label, similarity and other_file, other_line, other_text, other_pair, other_label"
+    )
 
 
 class Health(BaseModel):

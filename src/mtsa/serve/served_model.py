@@ -10,16 +10,28 @@ from typing import Any
 from mtsa.errors import InputError
 from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.auto import open_predictor
+from mtsa.inference.error_analysis import MISTAKE, NEAR_DUPLICATE, read_errors
 from mtsa.tasks.predictor import ModelInput, Predictor
+
+from .limits import Limits
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has
 
 
 class ServedModel:
-    """A loaded model and its name."""
+    """A loaded model and its name, and the rows of an error file of `mtsa evaluate`, if any."""
 
-    def __init__(self, name: str, predictor: Predictor) -> None:
+    def __init__(self, name: str, predictor: Predictor, errors: dict[str, list[dict[str, Any]]] | None = None) -> None:
         self.name, self.predictor = name, predictor
+        self.errors = errors or {}  # rows of an error file by kind
+
+    def error_analysis(self) -> dict[str, Any]:
+        """Return the mistakes and the near-duplicates of an error file."""
+        return {
+            "model": self.name,
+            "mistakes": self.errors.get(MISTAKE, []),
+            "near_duplicates": self.errors.get(NEAR_DUPLICATE, []),
+        }
 
     def metadata(self) -> dict[str, Any]:
         """Return task, encoder and labels of the model."""
@@ -59,12 +71,17 @@ class ServedModel:
         return json.dumps(response, ensure_ascii=False, allow_nan=False).encode()
 
 
-def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
+def open_models(folders: Sequence[Path], errors: Path | None = None) -> dict[str, ServedModel]:
     """Load run directories; a model is named after its directory, with a number if two are equal.
 
+    Args:
+        folders: the run directories.
+        errors: an error file of the first model.
+
     Raises:
-        InputError: not a run directory, or the run is not finished.
+        InputError: not a run directory, the run is not finished, or invalid error file.
     """
+    rows = None if errors is None else read_errors(errors, Limits().max_errors)
     models: dict[str, ServedModel] = {}
     for folder in folders:
         base = name = folder.resolve().name or "model"
@@ -72,5 +89,5 @@ def open_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
         while name in models:
             number += 1
             name = f"{base}-{number}"
-        models[name] = ServedModel(name, open_predictor(folder))
+        models[name] = ServedModel(name, open_predictor(folder), None if models else rows)
     return models

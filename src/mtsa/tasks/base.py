@@ -40,8 +40,9 @@ class Task(ABC):
     name: ClassVar[str]
     title: ClassVar[str] = ""  # what the model does, for the model card; empty: the name
     stratified: ClassVar[bool] = False  # whether dev sets and folds are drawn from each class separately
-    weighs_classes: ClassVar[bool] = False  # whether training.class_weights applies: labels of a batch are class indices
-    selection_metrics: ClassVar[tuple[str, ...]] = ()  # metrics that training.metric may name; empty: no choice
+    multilabel: ClassVar[bool] = False  # whether data.label_separator and data.label_columns apply: labels are tuples of names
+    weighs_classes: ClassVar[bool] = False  # whether training.class_weights applies; see `class_weights`
+    selection_metrics: ClassVar[tuple[str, ...]] = ()  # names for training.metric, the default first; empty: no choice
     files: ClassVar[int] = 1  # files of a split: two for parallel text
     columns: ClassVar[tuple[str, ...]] = ("text", "label")  # column names of examples passed as tuples
     corpora: ClassVar[tuple[str, ...]] = ()  # built-in corpora for this task
@@ -130,7 +131,7 @@ class Task(ABC):
         """
         rows = rows_of(data, self.columns)
         layout = self.memory_layout(recipe.layout, rows, strict=strict and has_columns(data))
-        needed = {*self.columns, layout.text_column, layout.pair_column, layout.label_column}
+        needed = {*self.columns, layout.text_column, layout.pair_column, layout.label_column, *layout.label_columns}
         with as_file(rows, name, needed) as path:
             return self.read(recipe, path, layout)
 
@@ -222,6 +223,21 @@ class Task(ABC):
         if "sample_weight" in inputs:
             return float(inputs["sample_weight"].sum())
         return float(len(inputs["labels"]))
+
+    def class_weights(self, train: EncodedData) -> list[float]:
+        """Return the weight of the loss of each class for training.class_weights = "balanced"; see `sample_weights`."""
+        from mtsa.training.class_balance import balanced_weights
+
+        return balanced_weights(train.class_counts)
+
+    def sample_weights(self, weights: Tensor, labels: Tensor) -> Tensor:
+        """Return the `sample_weight` of a batch for the model, by default the weight of the class of each example.
+
+        Args:
+            weights: the weight of each class.
+            labels: the labels of the batch, by default class indices.
+        """
+        return weights[labels]
 
     def shard_blocks(self, recipe: Recipe) -> bool:
         """Return whether FSDP can shard the blocks of a stack individually, which all processes must call equally often."""

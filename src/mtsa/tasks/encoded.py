@@ -15,6 +15,18 @@ from mtsa.metrics.protocol import PartScore
 
 
 @dataclass(frozen=True)
+class Mistake:
+    """A wrong prediction for an example."""
+
+    index: int  # of the example
+    label: str | list[str]  # the correct label or labels
+    predicted: str | list[str]
+    confidence: float  # probability of the predicted label, or of the most confident wrong decision about a label
+    output: int  # index of the explained output of the model
+    explained: str = ""  # name of that output, if it is not the predicted label
+
+
+@dataclass(frozen=True)
 class EncodedData(ABC):
     """Encoded examples of one part of the data."""
 
@@ -43,7 +55,7 @@ class EncodedData(ABC):
 
     @property
     def class_counts(self) -> list[int]:
-        """Number of examples of each class; empty for tasks without classes."""
+        """Number of examples of each class or label; empty for tasks without classes."""
         return []
 
     @abstractmethod
@@ -70,11 +82,19 @@ class EncodedData(ABC):
     def score(self, predictions: Any, indices: Sequence[int] | None = None) -> PartScore:
         """Return the metrics of predictions for all or some of the examples."""
 
-    def calibrate(self, model: Any) -> dict[str, float]:
-        """Fit the softmax temperatures of a model on these examples.
+    def mistakes(self, predictions: Any) -> list[Mistake]:
+        """Return the mistakes among predictions, for the option `errors` of `Predictor.evaluate`.
+
+        Raises:
+            InputError: not supported by the task.
+        """
+        raise InputError("error analysis is not supported for this task; remove errors")
+
+    def calibrate(self, model: Any) -> dict[str, Any]:
+        """Fit the temperatures, and thresholds if any, of a model on these examples.
 
         Returns:
-            Values of the model's configuration by name; empty for models without probabilities.
+            Numbers or lists of numbers of the model's configuration by name; empty for models without probabilities.
         """
         return {}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtsa.metrics.protocol import PartScore
     from mtsa.training.run_directory import Run
 
-    from .encoded import EncodedData
+    from .encoded import EncodedData, Mistake
 
 _log = logging.getLogger(__name__)
 _CHUNK = 4096  # inputs that are sorted by length and predicted together
@@ -86,6 +86,7 @@ class Predictor(ABC):
 
     predict_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa predict` that it supports
     evaluate_options: ClassVar[frozenset[str]] = frozenset()  # options of `mtsa evaluate` that it supports
+    separator: str = "|"  # of several labels in a table
     input_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a `ModelInput`, besides the text, that it reads
 
     def __init__(self, run: Run) -> None:
@@ -139,12 +140,18 @@ class Predictor(ABC):
         Args:
             data: a file, "corpus:NAME" for the test split of a built-in corpus, a list of dicts or tuples, a dict of columns,
                 a pandas DataFrame or a `datasets.Dataset`.
-            options: how to read the file, with the names of the options of `mtsa evaluate`.
+            options: how to read the file, with the names of the options of `mtsa evaluate`; `errors`, a .csv or .jsonl file to
+                which the mistakes are written.
 
         Raises:
             InputError: invalid data, or unknown labels.
         """
         reject_unknown_options(options, self.evaluate_options)
+        errors = options.pop("errors", None)
+        if errors is not None:
+            from mtsa.inference import error_analysis
+
+            error_analysis.check_errors_file(Path(errors))
         task = get_task(self.task)
         if is_in_memory(data):
             name, (examples, remarks) = "data", task.read_memory(self.recipe, data, "data")
@@ -157,7 +164,10 @@ class Predictor(ABC):
             remarks = [*remarks, f"{name}: {task.truncation_remark(self.recipe, truncated, training=False)}"]
         for remark in remarks:
             _log.warning(remark)
-        return encoded.score(self.predict_encoded(encoded, **options))
+        predictions = self.predict_encoded(encoded, **options)
+        if errors is not None:
+            error_analysis.write_errors(self, Path(errors), data, examples, encoded.mistakes(predictions))
+        return encoded.score(predictions)
 
     def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
         """Return the examples of a labelled file for `evaluate`, and messages about skipped ones.
@@ -177,6 +187,14 @@ class Predictor(ABC):
     def predict_encoded(self, encoded: EncodedData, **options: Any) -> Any:
         """Return predictions for encoded examples."""
         return encoded.predict(self.model)
+
+    def explain_mistake(self, example: Any, mistake: Mistake) -> list[AttentionMaps]:
+        """Return the attention weights behind a mistake, for the option `errors` of `evaluate`.
+
+        Raises:
+            InputError: the model has no attention weights, or the text has no words.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not support error analysis")
 
     def draw(self, score: PartScore, path: Path) -> bool:
         """Plot the metrics, such as a confusion matrix; returns whether there is a plot."""

@@ -17,6 +17,7 @@ ENTRY_POINTS = "mtsa.tasks"
 
 _BUILT_IN = {
     "classification": "mtsa.tasks.text:Classification",
+    "multilabel": "mtsa.tasks.multilabel:MultiLabel",
     "regression": "mtsa.tasks.text:Regression",
     "pair": "mtsa.tasks.text:PairClassification",
     "similarity": "mtsa.tasks.text:Similarity",

@@ -8,16 +8,17 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from mtsa.data import readers, tokenization
 from mtsa.data.check_texts import TextReport, check_texts
-from mtsa.data.examples import Example, Examples, Layout
+from mtsa.data.examples import Example, Examples, Layout, label_names
 from mtsa.encoders.biblosa import block_length
 from mtsa.errors import InputError
 from mtsa.files import write_json
@@ -50,6 +51,12 @@ class TextTask(Task):
     """Base class of the tasks that predict a class or a number for a text or a pair of texts."""
 
     numeric: ClassVar[bool] = False  # whether numbers are predicted
+    problem_type: ClassVar[str] = "single_label_classification"  # in the configuration of the model
+
+    @property
+    def kind(self) -> dict[str, bool]:
+        """What an example is, for the readers."""
+        return {"number": self.numeric, "paired": self.paired, "multilabel": self.multilabel}
 
     # Settings
 
@@ -85,7 +92,7 @@ class TextTask(Task):
     # Data
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:
-        found = readers.read(path, layout, number=self.numeric, paired=self.paired)
+        found = readers.read(path, layout, **self.kind)
         return list(found), found.remarks()
 
     def memory_layout(self, layout: Layout, rows: Sequence[Mapping[str, Any]], *, strict: bool) -> Layout:
@@ -97,11 +104,14 @@ class TextTask(Task):
 
         pair = column(layout.pair_column, "pair") if self.paired else ""
         text, label = column(layout.text_column, "text"), column(layout.label_column, "label")
-        return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair)
+        separator = layout.label_separator if self.multilabel else ""
+        if layout.label_columns and (strict or all(name in first for name in layout.label_columns)):
+            return Layout(format="jsonl", text_column=text, pair_column=pair, label_columns=layout.label_columns)
+        return Layout(format="jsonl", text_column=text, label_column=label, pair_column=pair, label_separator=separator)
 
     def stream(self, recipe: Recipe, remarks: list[str]) -> Iterator[Any]:
         examples = Examples(Path(recipe.data.train), [])
-        yield from readers.stream_labelled(examples, recipe.layout, number=self.numeric, paired=self.paired)
+        yield from readers.stream_labelled(examples, recipe.layout, **self.kind)
         remarks += examples.remarks()
 
     def to_json(self, example: Example) -> dict[str, Any]:
@@ -109,10 +119,10 @@ class TextTask(Task):
 
     def read_shard(self, path: Path) -> list[Any]:
         layout = Layout(format="jsonl", pair_column="pair" if self.paired else "")
-        return list(readers.stream(path, layout, number=self.numeric, paired=self.paired))
+        return list(readers.stream(path, layout, **self.kind))
 
     def validate(self, files: Sequence[Path], layout: Layout) -> TextReport:
-        return check_texts(files[0], layout, number=self.numeric, paired=self.paired)
+        return check_texts(files[0], layout, **self.kind)
 
     # Encoding and model
 
@@ -135,12 +145,14 @@ class TextTask(Task):
         seconds = [example.pair or "" for example in examples] if self.paired else None
         joint = recipe.model.pair_encoding == "joint"
         encoded, truncated = encode_sides(tokenizer, [example.text for example in examples], seconds, limit, joint=joint)
+        return dataclasses.replace(encoded, labels=self.targets(labels, examples), names=labels), truncated
+
+    def targets(self, labels: list[str], examples: Sequence[Any]) -> Tensor:
+        """Return the labels of examples as a tensor: class indices, or numbers."""
         if self.numeric:
-            targets = torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)
-        else:
-            indices = {label: index for index, label in enumerate(labels)}
-            targets = torch.tensor([indices[str(example.label)] for example in examples])
-        return dataclasses.replace(encoded, labels=targets, names=labels), truncated
+            return torch.tensor([float(example.label or 0.0) for example in examples], dtype=torch.float64)
+        indices = {label: index for index, label in enumerate(labels)}
+        return torch.tensor([indices[str(example.label)] for example in examples])
 
     def model_config(self, recipe: Recipe, labels: list[str], inputs: Inputs, train: EncodedData) -> PretrainedConfig:
         from mtsa.models.config import MtsaConfig, MtsaPairConfig
@@ -151,14 +163,15 @@ class TextTask(Task):
             assert isinstance(train, TextData)
             values = train.labels.tolist()
             target = (statistics.fmean(values), statistics.pstdev(values) or 1.0)
+        pair: dict[str, Any] = {"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"}
         return kind(
             **shared_config(recipe, labels or ["value"], inputs, train, self.model_class(recipe)),
             pooling=recipe.model.pooling,
             hidden=recipe.model.hidden,
             target=target,
             lm_weight=recipe.pretrained.lm_weight,
-            problem_type="regression" if self.numeric else "single_label_classification",
-            **({"highway": recipe.model.highway, "joint": recipe.model.pair_encoding == "joint"} if self.paired else {}),
+            problem_type=self.problem_type,
+            **(pair if self.paired else {}),
         )
 
     def build_model(self, config: Any) -> PreTrainedModel:
@@ -210,6 +223,7 @@ class Regression(TextTask):
     name = "regression"
     title = "text regression"
     numeric = True
+    problem_type = "regression"
     pipeline_tag = "text-classification"
 
 
@@ -243,6 +257,7 @@ class Similarity(PairClassification):
     weighs_classes = False
     selection_metrics = ()
     numeric = True
+    problem_type: ClassVar[str] = "regression"
     corpora = ()
     pipeline_tag = "sentence-similarity"
 
@@ -305,12 +320,27 @@ def _labels(recipe: Recipe, split: Split) -> list[str]:
         raise InputError(
             f'{recipe.data.train}: all rows have the label "{next(iter(counts))}"; a classifier needs at least two classes'
         )
+    check_held_out_labels(recipe, split, counts)
+    return ordered_labels(counts)
+
+
+def check_held_out_labels(recipe: Recipe, split: Split, known: Collection[str]) -> None:
+    """Check that the labels of dev and test data occur in the training data.
+
+    Raises:
+        InputError: a label does not.
+    """
     for part, examples in split.held_out().items():
         for example in examples:
-            if str(example.label) not in counts:
-                name = recipe.data.file(part)
-                hint = f"{nearest(str(example.label), counts)}; correct it, or delete the row"
-                raise InputError(
-                    f'{name}, line {example.line}: label "{example.label}" does not occur in the training data; {hint}'
-                )
-    return sorted(counts, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))
+            for label in label_names(example.label):
+                if label not in known:
+                    hint = f"{nearest(label, known)}; correct it, or delete the row"
+                    raise InputError(
+                        f'{recipe.data.file(part) or recipe.data.train}, line {example.line}: label "{label}" does not occur '
+                        f"in the training data; {hint}"
+                    )
+
+
+def ordered_labels(labels: Collection[str]) -> list[str]:
+    """Return label names in order: integers by value, then other names alphabetically."""
+    return sorted(labels, key=lambda label: (0, int(label), "") if re.fullmatch(r"-?[0-9]{1,18}", label) else (1, 0, label))

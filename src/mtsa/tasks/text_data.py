@@ -21,7 +21,7 @@ from mtsa.metrics.regression import score_numbers
 from mtsa.models.batched_inference import predict_logits, pretrained_vectors, stores_pooled
 from mtsa.models.length_groups import padded_size
 
-from .encoded import EncodedData
+from .encoded import EncodedData, Mistake
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,15 @@ class TextData(EncodedData):
             return PartScore(score_numbers(labels.tolist(), logits[:, 0].tolist()))
         found = measure_calibration(logits, labels)
         return PartScore(score_classes(labels.tolist(), logits.argmax(-1).tolist(), self.names, found), found.log_loss)
+
+    def mistakes(self, predictions: Tensor) -> list[Mistake]:
+        confidence, predicted = predictions.softmax(-1).max(-1)
+        rows = zip(self.labels.tolist(), predicted.tolist(), confidence.tolist(), strict=True)
+        return [
+            Mistake(index, self.names[label], self.names[answer], probability, answer)
+            for index, (label, answer, probability) in enumerate(rows)
+            if label != answer
+        ]
 
     @property
     def class_counts(self) -> list[int]:

@@ -6,7 +6,7 @@ import csv
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +41,46 @@ class Prediction:
             return {"value": self.value}
         return {"label": self.label, "probabilities": self.probabilities}
 
+    def cells(self) -> list[Any]:
+        """Return the cells of a row of a table."""
+        return [self.value] if self.label is None else [self.label, *self.probabilities.values()]
 
-Write = Callable[[Example, Prediction], None]
+    def shown(self) -> str:
+        """Return the prediction as text."""
+        if self.label is None:
+            return f"{self.value:.4g}"
+        return f"{self.label:12} {_most_probable(self.probabilities)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """Prediction of a multi-label model for one text: the predicted labels, and the probability of each label."""
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+    separator: str = "|"  # of the labels in a table
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the labels as a list, and the probabilities."""
+        return {"labels": list(self.labels), "probabilities": self.probabilities}
+
+    def cells(self) -> list[Any]:
+        """Return the cells of a row of a table."""
+        return [self.separator.join(self.labels), *self.probabilities.values()]
+
+    def shown(self, labels: Sequence[str] | None = None) -> str:
+        """Return the predicted labels as text; of several, those given."""
+        if not self.labels:
+            return f"no label ({_most_probable(self.probabilities)})"
+        return ", ".join(f"{label} ({self.probabilities[label]:.2f})" for label in (labels or self.labels))
+
+
+def _most_probable(probabilities: dict[str, float]) -> str:
+    ranked = sorted(probabilities.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{label} {probability:.2f}" for label, probability in ranked)
+
+
+Write = Callable[[Example, Any], None]
 
 
 def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[list[str], Iterator[Row]]:
@@ -57,12 +95,12 @@ def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[lis
     names = [name.strip() for name in keep.split(",") if name.strip()]
     if not exists(source) or Path(source).suffix.lower() not in readers.ENDINGS:
         raise InputError("--keep-columns selects columns of a table; use a .csv, .tsv or .jsonl file")
-    own = {"label", "value", "probabilities", *predictor.labels}
+    own = {"label", "labels", "value", "probabilities", *predictor.labels}
     for name in names:
         if name in own:
             raise InputError(f"--keep-columns {name}: the output already has a column of this name; rename it in {source}")
     path, layout = predictor.source(source, **{key: value for key, value in options.items() if key in READING})
-    layout = readers.resolve_layout(layout, path, paired=predictor.paired)
+    layout = readers.resolve_layout(layout, path, paired=predictor.paired, multilabel=predictor.multilabel)
     if layout.format not in (*readers.TABLE_FORMATS, "nli"):
         raise InputError(
             f"--keep-columns selects columns of a table, but format {layout.format} has no columns; remove --keep-columns"
@@ -77,13 +115,13 @@ def kept_columns(predictor: TextPredictor, options: dict[str, Any]) -> tuple[lis
 
 @contextmanager
 def text_writer(
-    out: Path | None, labels: list[str], names: list[str], kept: Iterator[Row], *, submission: bool
+    out: Path | None, columns: list[str], names: list[str], kept: Iterator[Row], *, submission: bool
 ) -> Iterator[Write]:
     """Yield a function that writes predictions; a file is created when the block succeeds.
 
     Args:
         out: output file; None for standard output.
-        labels: labels of the model; empty for regression models.
+        columns: names of the columns of a prediction in a table.
         names: names of the copied columns.
         kept: values of the copied columns, row by row.
         submission: whether to write a MultiNLI submission file.
@@ -91,7 +129,7 @@ def text_writer(
     Raises:
         InputError: the file cannot be written, or the options are incompatible.
     """
-    if submission and not labels:
+    if submission and columns[0] != "label":
         raise InputError("--submission applies to classification only; remove it")
     if submission and names:
         raise InputError("--submission cannot be combined with --keep-columns; remove one of them")
@@ -108,11 +146,11 @@ def text_writer(
         elif out.suffix.lower() == ".jsonl":
             yield _line_writer(file, kept)
         else:
-            yield _table_writer(file, labels, names, kept)
+            yield _table_writer(file, [*names, *columns], kept)
 
 
 def _line_writer(file: TextIO, kept: Iterator[Row]) -> Write:
-    def write(example: Example, prediction: Prediction) -> None:
+    def write(example: Example, prediction: Any) -> None:
         print(json.dumps({**next(kept), **prediction.as_json()}, ensure_ascii=False), file=file)
 
     return write
@@ -122,7 +160,7 @@ def _submission_writer(file: TextIO) -> Write:
     table = csv.writer(file)
     table.writerow(["pairID", "gold_label"])
 
-    def write(example: Example, prediction: Prediction) -> None:
+    def write(example: Example, prediction: Any) -> None:
         if not example.name:
             raise InputError(
                 f"line {example.line} has no pairID; a submission requires a file in MultiNLI format (--format nli)"
@@ -132,27 +170,19 @@ def _submission_writer(file: TextIO) -> Write:
     return write
 
 
-def _table_writer(file: TextIO, labels: list[str], names: list[str], kept: Iterator[Row]) -> Write:
+def _table_writer(file: TextIO, columns: list[str], kept: Iterator[Row]) -> Write:
     table = csv.writer(file)
-    table.writerow([*names, *(["label", *labels] if labels else ["value"])])
+    table.writerow(columns)
 
-    def write(example: Example, prediction: Prediction) -> None:
-        row: list[Any] = [prediction.value]
-        if labels:
-            row = [prediction.label, *(prediction.probabilities[name] for name in labels)]
-        table.writerow([*next(kept).values(), *row])
+    def write(example: Example, prediction: Any) -> None:
+        table.writerow([*next(kept).values(), *prediction.cells()])
 
     return write
 
 
 def _printer(kept: Iterator[Row]) -> Write:
-    def write(example: Example, prediction: Prediction) -> None:
+    def write(example: Example, prediction: Any) -> None:
         before = "".join(f"{value}  " for value in next(kept).values())
-        if prediction.label is None:
-            print(f"{before}{prediction.value:.4g}")
-            return
-        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:3]
-        shown = ", ".join(f"{label} {probability:.2f}" for label, probability in ranked)
-        print(f"{before}{prediction.label:12} {shown}")
+        print(f"{before}{prediction.shown()}")
 
     return write

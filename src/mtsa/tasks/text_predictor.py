@@ -7,19 +7,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from mtsa.corpora import is_corpus
 from mtsa.data import readers, tokenization
-from mtsa.data.examples import Example, Layout
+from mtsa.data.examples import Example, Layout, label_names
 from mtsa.data.text_files import lines
 from mtsa.errors import InputError, line_error
 from mtsa.metrics.protocol import PartScore
 from mtsa.models.batched_inference import sentence_vectors
 
+from .encoded import Mistake
 from .inputs import STDIN, check_not_file, exists, standard_lines
 from .predictor import ModelInput, Predictor, as_input, chunks, corpus_source, reject_unknown_options
 from .registry import get_task
@@ -29,7 +30,7 @@ from .text_output import READING, Prediction, kept_columns, text_writer
 
 if TYPE_CHECKING:
     from mtsa.inference.attention_maps import AttentionMaps
-    from mtsa.inference.graph_export import CheckTexts, ExportSpec
+    from mtsa.inference.graph_export import ExportSpec
     from mtsa.training.run_directory import Run
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class TextPredictor(Predictor):
 
     predict_options = READING | {"pair", "keep_columns", "submission"}
     evaluate_options = READING | {"label_column"}
+    multilabel: ClassVar[bool] = False  # whether a prediction is a set of labels
 
     def __init__(self, run: Run, *, paired: bool = False, numeric: bool = False) -> None:
         super().__init__(run)
@@ -57,9 +59,14 @@ class TextPredictor(Predictor):
         if paired:
             self.input_fields = frozenset({"pair"})  # type: ignore[misc]
         if not numeric:
-            self.evaluate_options = type(self).evaluate_options | {"plot"}  # type: ignore[misc]
+            self.evaluate_options = type(self).evaluate_options | {"plot", "errors"}  # type: ignore[misc]
 
-    def stream(self, inputs: Iterable[Text], **options: Any) -> Iterator[Prediction]:
+    @property
+    def kind(self) -> dict[str, bool]:
+        """What an example is, for the readers."""
+        return {"number": self.numeric, "paired": self.paired, "multilabel": self.multilabel}
+
+    def stream(self, inputs: Iterable[Text], **options: Any) -> Iterator[Any]:
         reject_unknown_options(options)
         if isinstance(inputs, str):
             raise InputError("predict expects a list of texts; pass a single text as a list: predict([text])")
@@ -95,15 +102,16 @@ class TextPredictor(Predictor):
 
     def read_labelled(self, data: str | Path, **options: Any) -> tuple[list[Any], list[str]]:
         path, layout = self.source(data, **options)
-        examples = readers.read(path, layout, number=self.numeric, paired=self.paired)
+        examples = readers.read(path, layout, **self.kind)
         return examples.items, examples.remarks()
 
     def check_labels(self, name: str, examples: Sequence[Any]) -> None:
         known = set(self.labels)
         for example in examples:
-            if known and example.label not in known:
+            unknown = next((label for label in label_names(example.label) if label not in known), None) if known else None
+            if unknown is not None:
                 shown = f"{', '.join(self.labels[:10])}{', ...' if len(self.labels) > 10 else ''}"
-                what = f'label "{example.label}" is not a label of the model; it must be one of {shown}'
+                what = f'label "{unknown}" is not a label of the model; it must be one of {shown}'
                 raise InputError(f"{name}, line {example.line}: {what}")
 
     def input_of(self, row: Mapping[str, Any]) -> Text:
@@ -126,11 +134,11 @@ class TextPredictor(Predictor):
 
     def draw_reliability(self, score: PartScore, path: Path) -> bool:
         from mtsa.inference.reliability import draw_reliability
-        from mtsa.metrics.classification import ClassificationScore
 
-        if not isinstance(score.metrics, ClassificationScore) or score.metrics.calibration is None:
+        calibration = getattr(score.metrics, "calibration", None)
+        if calibration is None:
             return False
-        draw_reliability(score.metrics.calibration, path)
+        draw_reliability(calibration, path)
         return True
 
     def sentence_embedder(self) -> TextPredictor | None:
@@ -159,7 +167,7 @@ class TextPredictor(Predictor):
         if plain and not options.get("format") and path.suffix.lower() not in readers.ENDINGS:
             encoding = "utf-8" if layout.encoding == "auto" else layout.encoding
             return (self.on_line(text, path, number) for number, text in lines(path, encoding))
-        return readers.stream(path, layout, labelled=False, paired=self.paired)
+        return readers.stream(path, layout, labelled=False, **{**self.kind, "number": False})
 
     def single_texts(self, data: str | Path, **options: Any) -> Iterator[str]:
         """Return one text of each row, also for models of pairs: a column of a table, or one text per line."""
@@ -230,11 +238,15 @@ class TextPredictor(Predictor):
 
     def predict_each(self, inputs: Iterable[Example], options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         for chunk in chunks(inputs):
-            yield from zip(chunk, self.stream([_input_of(example) for example in chunk]), strict=True)
+            yield from zip(chunk, self.stream([input_of_example(example) for example in chunk]), strict=True)
 
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
         names, kept = kept_columns(self, options)
-        return text_writer(out, self.labels, names, kept, submission=bool(options.get("submission")))
+        return text_writer(out, self.columns(), names, kept, submission=bool(options.get("submission")))
+
+    def columns(self) -> list[str]:
+        """Return the columns of a prediction in a table."""
+        return ["label", *self.labels] if self.labels else ["value"]
 
     def remarks(self) -> list[str]:
         if not self.truncated:
@@ -252,9 +264,15 @@ class TextPredictor(Predictor):
         else:
             shown = f"{prediction.label} ({prediction.probabilities[prediction.label]:.2f})"
             output = self.labels.index(prediction.label)
+        return self._maps(texts, shown, output)
+
+    def _maps(self, texts: Sequence[str], shown: str, output: int) -> list[AttentionMaps]:
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
             return [explain_sequence(self, [text], shown) for text in texts]
         return [explain_sequence(self, texts, shown, output)]
+
+    def explain_mistake(self, example: Example, mistake: Mistake) -> list[AttentionMaps]:
+        return self._maps(example.texts, "", mistake.output)
 
     def explain_text(self, text: str) -> AttentionMaps:
         if self.joint:  # as `texts_of` gives it
@@ -269,42 +287,9 @@ class TextPredictor(Predictor):
         return super().input_length(item)
 
     def export_spec(self) -> ExportSpec:
-        from mtsa.inference.graph_export import ExportSpec
+        from .text_export import export_spec
 
-        second = ("token_type_ids",) if self.joint else ("pair_ids", "pair_mask") if self.paired else ()
-        inputs = ("input_ids", "attention_mask", *second)
-        metadata = {"task": self.task, "labels": self.labels, "paired": self.paired, "inputs": list(inputs)}
-        output = "probabilities" if self.labels else "numbers"
-        limit = self.recipe.tokens.max_length
-        return ExportSpec(
-            self.model,
-            inputs,
-            (output,),
-            metadata,
-            "sentences.py",
-            limit,
-            softmax=bool(self.labels),
-            read_texts=self._check_texts,
-        )
-
-    def _check_texts(self, data: str, most: int) -> CheckTexts:
-        """The first texts of a file, with their labels where there are some.
-
-        Raises:
-            InputError: invalid data.
-        """
-        from mtsa.inference.graph_export import CheckTexts
-
-        path, layout = self.source(data)
-        try:
-            found = readers.read(path, layout, number=self.numeric, paired=self.paired).items
-        except InputError:
-            found = list(self.examples(data))
-        if not found:
-            raise InputError(f"{data} contains no texts")
-        found = found[:most]
-        labels = [] if any(example.label is None for example in found) else [str(example.label) for example in found]
-        return CheckTexts(self.encode([_input_of(example) for example in found]), labels)
+        return export_spec(self)
 
     def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
         texts = [(item.text, item.pair) if item.pair is not None else item.text for item in inputs]
@@ -327,7 +312,7 @@ class TextPredictor(Predictor):
         self.truncated += truncated
         return dataclasses.replace(encoded, names=self.labels)
 
-    def _predictions(self, logits: Tensor) -> Iterator[Prediction]:
+    def _predictions(self, logits: Tensor) -> Iterator[Any]:
         if not self.labels:
             yield from (Prediction(None, {}, value) for value in logits[:, 0].tolist())
             return
@@ -336,5 +321,6 @@ class TextPredictor(Predictor):
             yield Prediction(self.labels[number], dict(zip(self.labels, row, strict=True)))
 
 
-def _input_of(example: Example) -> Text:
+def input_of_example(example: Example) -> Text:
+    """Return the input of an example."""
     return example.text if example.pair is None else (example.text, example.pair)

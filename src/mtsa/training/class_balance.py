@@ -15,10 +15,16 @@ def balanced_weights(counts: Sequence[int]) -> list[float]:
     return [sum(counts) / (len(counts) * max(1, count)) for count in counts]
 
 
-def rare_class_remarks(labels: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Return a message if a class has less than a fifth of the mean class size (10 % of all examples for two classes)."""
-    total = sum(counts)
-    limit = _RARE * total / max(1, len(counts))
+def rare_class_remarks(labels: Sequence[str], counts: Sequence[int], total: int | None = None) -> list[str]:
+    """Return a message if a class has less than a fifth of the mean class size (10 % of all examples for two classes).
+
+    Args:
+        labels: the classes.
+        counts: number of examples of each class.
+        total: number of all examples; None: the sum of the counts.
+    """
+    total = sum(counts) if total is None else total
+    limit = _RARE * sum(counts) / max(1, len(counts))
     rare = sorted((count, label) for label, count in zip(labels, counts, strict=False) if count < limit)
     if not rare:
         return []

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mtsa.data.examples import label_names
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.registry import get_task
@@ -21,7 +22,7 @@ from .recipe_files import same_recipe
 from .resume import describe_sources, remove_checkpoints
 from .run import run_recipe
 from .run_directory import MANIFEST, RECIPE
-from .split import Dataset, Split, read_dataset, split_off
+from .split import Dataset, Split, read_dataset, split_off, strata
 
 SUMMARY = "summary.json"
 _log = logging.getLogger(__name__)
@@ -91,14 +92,15 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
         )
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(recipe.training.seed)).tolist()
     if get_task(recipe.task).stratified:
-        counts = Counter(str(example.label) for example in examples)
-        label, least = min(counts.items(), key=lambda item: item[1])
+        counts = Counter(name for example in examples for name in label_names(example.label))
+        label, least = min(counts.items(), key=lambda item: item[1], default=("", len(examples)))
         if least < 3:
             raise InputError(
                 f'class "{label}" has {least} example{"" if least == 1 else "s"}; cross-validation '
                 "needs at least 3 per class; add examples, or remove the class"
             )
-        order.sort(key=lambda place: str(examples[place].label))  # distributes each class over the folds
+        groups = strata(examples)
+        order.sort(key=lambda place: str(groups[place]))  # distributes each class over the folds
     splits = []
     for number in range(folds):
         held_out = set(order[number::folds])
@@ -106,6 +108,8 @@ def make_folds(recipe: Recipe, folds: int, dataset: Dataset | None = None) -> li
         rest = [examples[place] for place in range(len(examples)) if place not in held_out]
         train, dev = split_off(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=get_task(recipe.task).stratified)
         splits.append(Split(train, dev, test, list(read.remarks) if number == 0 else []))
+        if get_task(recipe.task).multilabel:
+            get_task(recipe.task).labels(recipe, splits[-1])  # before the first training: no label only in test data
     return splits
 
 

@@ -171,7 +171,8 @@ class TrainingLoop:
         shares = (self.train_part.collate(batch[self.world.rank :: self.world.size]) for batch in batches)
         inputs = [{name: value.to(device) for name, value in share.items()} for share in shares]
         if len(self.class_weights):
-            inputs = [{**given, "sample_weight": self.class_weights[given["labels"]]} for given in inputs]
+            weigh = self.task.sample_weights
+            inputs = [{**given, "sample_weight": weigh(self.class_weights, given["labels"])} for given in inputs]
         weights = [self.task.loss_weight(given) for given in inputs]
         total = torch.tensor(float(sum(weights)), device=device)
         if self.world.size > 1:

@@ -85,7 +85,7 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
             if recipe.training.refit
             else []
         ),
-        *_calibration_lines(record.get("calibration", {})),
+        *_calibration_lines(record.get("calibration", {}), labels),
         "",
         "## Limitations",
         "",
@@ -95,16 +95,22 @@ def model_card(recipe: Recipe, name: str, labels: list[str], scores: Mapping[str
     return "\n".join(["---", data.to_yaml(), "---", "", *lines, ""])
 
 
-def _calibration_lines(temperatures: Mapping[str, float]) -> list[str]:
-    """How the probabilities were calibrated; nothing for models without probabilities."""
+def _calibration_lines(calibration: Mapping[str, Any], labels: list[str]) -> list[str]:
+    """How probabilities were calibrated and thresholds were chosen; nothing for models without probabilities."""
+    temperatures = {name: value for name, value in calibration.items() if not isinstance(value, list)}
     if not temperatures:
         return []
+    thresholds = calibration.get("thresholds", [])
+    pairs = [f"`{_one_line(label)}` {value:.2f}" for label, value in zip(labels, thresholds, strict=False)]
+    more = f" and {len(pairs) - 30} more in `config.json`" if len(pairs) > 30 else ""
+    chosen = f"A label is predicted from this probability, chosen on the dev data for F1: {', '.join(pairs[:30])}{more}."
     shown = ", ".join(f"`{name}` {value:.3g}" for name, value in temperatures.items())
     return [
         "",
         f"Probabilities are calibrated: logits are divided by a temperature ({shown}) that was fitted on the dev data.",
         "Log loss and expected calibration error (ECE, 15 bins) are measured with this temperature; on the dev data they are",
         "optimistic, because the temperature was fitted on the same examples.",
+        *(["", chosen, "Dev F1 is optimistic for the same reason."] if pairs else []),
     ]
 
 

@@ -13,7 +13,7 @@ from mtsa.progress import progress
 from mtsa.tasks.encoded import EncodedData
 from mtsa.tasks.registry import get_task
 
-from .class_balance import balanced_weights, rare_class_remarks
+from .class_balance import rare_class_remarks
 from .model_inputs import Inputs
 from .recipe import Recipe
 from .split import Split, repeated
@@ -69,8 +69,8 @@ def prepare(recipe: Recipe, split: Split) -> Prepared:
     remarks += inputs.remarks
     counts, training = parts["train"].class_counts, recipe.training
     if training.class_weights == "none" and training.metric != "macro_f1":
-        remarks += rare_class_remarks(labels, counts)
-    weights = balanced_weights(counts) if training.class_weights == "balanced" else []
+        remarks += rare_class_remarks(labels, counts, len(parts["train"]))
+    weights = task.class_weights(parts["train"]) if training.class_weights == "balanced" else []
     config = task.model_config(recipe, labels, inputs, parts["train"].sample)
     known = [there for there, example in zip(repeated(split), split.test, strict=True) for _ in range(task.num_rows(example))]
     return Prepared(recipe, labels, inputs, config, parts, remarks, weights, known)

@@ -32,6 +32,10 @@ def check_names(recipe: Recipe, source: str) -> None:
     Raises:
         InputError: unknown task, encoder, option or other name; the message suggests the closest one.
     """
+    try:
+        task = get_task(recipe.task)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
     choices = (
         ("model.pooling", recipe.model.pooling, POOLINGS),
         ("training.optimizer", recipe.training.optimizer, OPTIMIZERS),
@@ -39,13 +43,9 @@ def check_names(recipe: Recipe, source: str) -> None:
         ("training.distributed", recipe.training.distributed, DISTRIBUTED),
         ("training.precision", recipe.training.precision, PRECISIONS),
         ("training.class_weights", recipe.training.class_weights, CLASS_WEIGHTS),
-        ("training.metric", recipe.training.metric, METRICS),
+        ("training.metric", recipe.training.metric, task.selection_metrics or METRICS),
         ("model.pair_encoding", recipe.model.pair_encoding, PAIR_ENCODINGS),
     )
-    try:
-        task = get_task(recipe.task)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
     for place, value, known in choices:
         if value not in known:
             raise InputError(f'{source}: {place} is "{value}"; {nearest(value, known)}')
@@ -119,6 +119,9 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         reject_unused_keys(recipe, source, task.name, "training", ["class_weights"])
     if not task.selection_metrics:
         reject_unused_keys(recipe, source, task.name, "training", ["metric"])
+    for key in ("label_separator", "label_columns"):
+        if getattr(recipe.data, key) and not task.multilabel:
+            raise InputError(f"{source}: data.{key} applies to several labels per text; use --task multilabel, or remove it")
     task.check_settings(recipe, source)
     _check_pretrained(recipe, source)
 

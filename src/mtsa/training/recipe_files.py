@@ -98,6 +98,10 @@ def make_recipe(table: dict[str, Any], settings: list[str], source: str = "the r
     if isinstance(task, str) and task in task_names() and "encoder" not in merged:
         default_task = get_task(task)
         merged["encoder"] = default_task.encoder_section(default_task.default_encoder)
+    if isinstance(task, str) and task in task_names() and (metrics := get_task(task).selection_metrics):
+        training = merged.get("training", {})
+        if isinstance(training, dict):
+            merged["training"] = {"metric": metrics[0], **training}
     recipe: Recipe = _dataclass_from(Recipe, merged, source, "")
     check_names(recipe, source)
     if whole:

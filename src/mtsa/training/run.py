@@ -149,7 +149,7 @@ class _TrainingResult:
     best: int  # step
     steps: int
     seconds: float
-    calibration: dict[str, float]  # temperatures, by their names in the configuration
+    calibration: dict[str, Any]  # temperatures and thresholds, by their names in the configuration
     refit_steps: int = 0
 
 
@@ -173,19 +173,20 @@ def _loop(
     )
 
 
-def _calibrate(loop: TrainingLoop) -> dict[str, float]:
-    """Fit the temperatures of the model to the dev part; every process gets those of the first."""
-    found = loop.dev_part.calibrate(loop.model)
-    if loop.world.size > 1 and found:
-        values = torch.tensor(list(found.values()), dtype=torch.float64, device=loop.world.device)
-        dist.broadcast(values, 0)
-        found = dict(zip(found, values.tolist(), strict=True))
-    _set_temperatures(loop.model, found)
+def _calibrate(loop: TrainingLoop) -> dict[str, Any]:
+    """Fit the temperatures and thresholds of the model to the dev part; every process gets those of the first."""
+    found: dict[str, Any] = loop.dev_part.calibrate(loop.model)
+    if loop.world.size > 1:
+        for name, value in found.items():
+            values = torch.tensor(value, dtype=torch.float64, device=loop.world.device)
+            dist.broadcast(values, 0)
+            found[name] = values.tolist()
+    _set_calibration(loop.model, found)
     return found
 
 
-def _set_temperatures(model: PreTrainedModel, temperatures: dict[str, float]) -> None:
-    for name, value in temperatures.items():
+def _set_calibration(model: PreTrainedModel, calibration: dict[str, Any]) -> None:
+    for name, value in calibration.items():
         setattr(model.config, name, value)
 
 
@@ -248,7 +249,7 @@ def _refit(first: _TrainingResult, split: Split, folder: Path) -> _TrainingResul
     last = checkpoints.list_checkpoints(folder)
     _train(loop, last[-1] if last else None, "refit", best=False)
     loop.load_last()
-    _set_temperatures(loop.model, first.calibration)  # the dev data is training data here
+    _set_calibration(loop.model, first.calibration)  # the dev data is training data here
     prepared.repeated = first.prepared.repeated
     prepared.remarks = first.prepared.remarks
     seconds = first.seconds + loop.seconds

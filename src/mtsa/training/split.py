@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from mtsa.corpora import corpus_files, corpus_layout, is_corpus
 from mtsa.data.catalogue import SOURCES
 from mtsa.data.classification_formats import oversample
-from mtsa.data.examples import Example
+from mtsa.data.examples import Example, label_names
 from mtsa.data.sharding import Shards, is_shards, open_shards
 from mtsa.errors import InputError
 from mtsa.tasks.registry import get_task
@@ -68,7 +68,7 @@ class Dataset:
             return Split(self.shards, dev, test, remarks, parts)
         train = parts.pop("train")
         if task.stratified:
-            check_labels(recipe, {str(example.label) for example in train}, len(train))
+            check_labels(recipe, {name for example in train for name in label_names(example.label)}, len(train))
         if not dev:
             train, dev = split_off(train, recipe.data.dev_fraction, recipe.training.seed, by_class=task.stratified)
             same = sum(_known(dev, train))
@@ -189,24 +189,49 @@ def check_file_exists(name: str) -> None:
 def split_off(examples: Sequence[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
     """Split off a random fraction of each class; a class keeps at least one example.
 
+    Examples with several labels are split by their rarest label.
+
     Raises:
         InputError: too few examples.
     """
     generator = torch.Generator().manual_seed(seed)
     groups: dict[object, list[int]] = defaultdict(list)
-    for number, example in enumerate(examples):
-        groups[example.label if by_class else None].append(number)
+    for number, key in enumerate(strata(examples) if by_class else [None] * len(examples)):
+        groups[key].append(number)
     taken: set[int] = set()
     for members in groups.values():
         order = torch.randperm(len(members), generator=generator).tolist()
         count = min(len(members) - 1, max(1, round(share * len(members))))
         taken.update(members[place] for place in order[: max(0, count)])
+    if by_class:
+        _return_last_labels(examples, taken)
     if not taken:
         raise InputError(
             f"{len(examples)} examples are too few to split off a dev part; add examples, or specify a dev file with --dev"
         )
     kept = [example for number, example in enumerate(examples) if number not in taken]
     return kept, [examples[number] for number in sorted(taken)]
+
+
+def strata(examples: Sequence[Example]) -> list[object]:
+    """Return the group of each example in stratified splits: its class, or the rarest of its labels, or "" without labels."""
+    several = [example.label for example in examples if isinstance(example.label, tuple)]
+    counts = Counter(name for label in several for name in label)
+
+    def group(label: object) -> object:
+        return min(label, key=lambda name: (counts[name], name), default="") if isinstance(label, tuple) else label
+
+    return [group(example.label) for example in examples]
+
+
+def _return_last_labels(examples: Sequence[Example], taken: set[int]) -> None:
+    """Remove examples from the indices of a split-off part until all their labels also occur in the rest."""
+    rest = {name for number, example in enumerate(examples) if number not in taken for name in label_names(example.label)}
+    for number in sorted(taken):
+        names = set(label_names(examples[number].label))
+        if not names <= rest:
+            taken.remove(number)
+            rest |= names
 
 
 def repeated(split: Split) -> list[bool]:
