@@ -22,6 +22,7 @@ from mtsa.nn.deprecation import warn_deprecated
 
 from .base_network import BaseNetwork, calibrated, check_temperature, real_tokens
 from .decoding import ViterbiDecoder
+from .packed_batch import packed_batch
 
 IGNORED = -100  # label of positions that do not contribute to the loss
 
@@ -99,7 +100,11 @@ class Tagger(BaseNetwork):
         if self.flags is not None:
             flags = torch.zeros_like(input_ids) if predicates is None else predicates
             x = torch.cat([x, self.flags(flags)], -1)  # [B, N, E + F]
-        logits = self.tags(self.encoder(x, keep))
+        packed = packed_batch(keep) if self.encoder.packs and self.config.pretrained is None else None
+        if packed is None:
+            logits = self.tags(self.encoder(x, keep))
+        else:
+            logits = packed.pad(self.tags(self.encoder(packed.pack(x), cu_seqlens=packed.cu_seqlens)))
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and predicate_labels is not None:
             loss = loss + _finder_loss(scores, predicate_labels)

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from . import factored, fallback
 from .intervals import Block
-from .positions import Span
 from .masks import Mask
+from .positions import Span
 from .spec import AttentionSpec
 
 _QUERIES = 128  # of a block

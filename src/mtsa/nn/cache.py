@@ -118,7 +118,7 @@ class AttentionCache:
             )
         if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
             raise ValueError(
-                "attention_mask has padding before a token; with a cache, pad on the right, as in tokenizer.padding_side='right'"
+                "attention_mask has padding before a token; with a cache, pad on the right (tokenizer.padding_side='right')"
             )
 
 

@@ -94,7 +94,8 @@ def _(
 def tensorized_attention_backward(
     grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, q: Tensor, k: Tensor, v: Tensor, s: Tensor,
     attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, seed: Tensor | None,
-    cu_seqlens: Tensor | None, query_offset: Tensor | None, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
+    cu_seqlens: Tensor | None, query_offset: Tensor | None, masks: str, score_activation: str, scale: float,
+    dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Return gradients of q, k, v and s."""
     positions = (cu_seqlens, query_offset)

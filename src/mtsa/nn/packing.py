@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,3 +66,24 @@ def _padded_masks(masks: HeadMasks, rows: Tensor) -> HeadMasks:
         index = rows[None, :, None].expand(found.shape[0], -1, found.shape[2], -1)
         found = found.gather(3, index)
     return HeadMasks(masks.rules, found.transpose(0, 1))
+
+
+def gather_rows(x: Tensor, rows: Tensor, real: Tensor) -> Tensor:
+    """[T, E] -> [S, L, E], with 0 at padded positions; `rows` and `real` as of `unpadded_rows`."""
+    gathered: Tensor = _Gather.apply(x, rows, real)
+    return gathered
+
+
+class _Gather(torch.autograd.Function):
+    """Every row of x is used once, so its backward pass only selects rows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor, real: Tensor) -> Tensor:
+        ctx.save_for_backward(real)
+        found = x.index_select(0, rows.flatten()).view(*rows.shape, x.shape[1])
+        return found.masked_fill_(~real[:, :, None], 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (real,) = ctx.saved_tensors
+        return grad[real], None, None

@@ -5,6 +5,7 @@ Notation: B sequences of a batch, S packed sequences, T their tokens, N queries,
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +136,7 @@ def check_boundaries(cu_seqlens: Tensor, total: int) -> None:
     values = cu_seqlens.tolist()
     if values[0] != 0:
         raise ValueError(f"cu_seqlens starts with {values[0]}; it must start with 0, the first row of the first sequence")
-    for index, (before, after) in enumerate(zip(values, values[1:], strict=False)):
+    for index, (before, after) in enumerate(itertools.pairwise(values)):
         if after < before:
             raise ValueError(
                 f"cu_seqlens decreases from {before} to {after} at index {index + 1}; it must contain the cumulative lengths "

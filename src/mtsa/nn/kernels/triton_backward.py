@@ -26,8 +26,8 @@ from .triton_tiles import (
 
 
 @triton.jit(do_not_specialize=SIZES)
-def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-            BD: tl.constexpr):  # fmt: skip
+def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BD:
+            tl.constexpr):  # fmt: skip
     """Write A and C with DP >= D columns, and whether any entry of a tile is left to `triton_repair`."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(N, BM)
@@ -48,10 +48,10 @@ def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, D
 
 
 @triton.jit(do_not_specialize=SIZES)
-def queries(Q, K, X, E, A, C, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DQ, N, M, H, scale, threshold, kept, I: tl.constexpr,
-            IP: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-            DROPOUT: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-            BD: tl.constexpr):  # fmt: skip
+def queries(Q, K, X, E, A, C, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DQ, N, M, H, scale, threshold, kept, I:
+            tl.constexpr, IP: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+            tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN:
+            tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write the gradient of a tile of queries, and a slice of their columns."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(N, BM)
@@ -90,11 +90,11 @@ def queries(Q, K, X, E, A, C, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DQ
 
 
 @triton.jit(do_not_specialize=SIZES)
-def keys(Q, K, V, S, X, E, A, C, TOP, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DK, DV, DS, N, M, H, vb, vh, vm, sb, sh, sm,
-         scale, threshold, kept, I: tl.constexpr, IP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr,
-         KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
-         SCORES: tl.constexpr, VALUES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-         BD: tl.constexpr):  # fmt: skip
+def keys(Q, K, V, S, X, E, A, C, TOP, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DK, DV, DS, N, M, H, vb, vh, vm, sb, sh,
+         sm, scale, threshold, kept, I: tl.constexpr, IP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED:
+         tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION:
+         tl.constexpr, SCORES: tl.constexpr, VALUES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD:
+         tl.constexpr):  # fmt: skip
     """Write the gradients of a tile of keys: of k (SCORES), of v and s (VALUES), or of all three; a slice of their columns."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(M, BN)

@@ -29,8 +29,8 @@ SATURATED = tl.constexpr(1e-6)
 
 
 @triton.jit(do_not_specialize=SIZES)
-def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, threshold, kept, D: tl.constexpr,
-            DP: tl.constexpr, PADDED: tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, threshold, kept, D: tl.constexpr, DP:
+            tl.constexpr, PADDED: tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write X and E with DP >= D columns, 0 at padded keys, the maxima c, and the largest |v| of each slice of features."""
     z, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     b, h = z // H, z % H
@@ -68,10 +68,10 @@ def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, 
 
 
 @triton.jit(do_not_specialize=SIZES)
-def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, SHIFT, FLAGS, N, M, H, scale, threshold,
-           kept, I: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr,
-           BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr,
-           BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, SHIFT, FLAGS, N, M, H, scale,
+           threshold, kept, I: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr,
+           LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, PRECISION:
+           tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write output, denominators and row maxima of a tile of queries and a slice of features.
 
     Denominators are inf in rows without a key, and -inf where they cannot be trusted: `triton_repair` computes those entries,

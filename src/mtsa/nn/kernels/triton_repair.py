@@ -23,8 +23,8 @@ from .triton_tiles import (
 
 
 @triton.jit
-def _row_exponent(q, K, REAL, place, begin, limit, cols, low, high, skipped, rate, M, scale, I: tl.constexpr, PADDED: tl.constexpr,
-                  LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, BI: tl.constexpr):  # fmt: skip
+def _row_exponent(q, K, REAL, place, begin, limit, cols, low, high, skipped, rate, M, scale, I: tl.constexpr, PADDED:
+                  tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, BI: tl.constexpr):  # fmt: skip
     """Return for one query and a tile of keys: sigma_t(score) + bias, its derivative, which are allowed, and the keys."""
     columns = tl.arange(0, BI)
     k = tl.load(K + cols[:, None] * I + columns[None, :], mask=(cols < M)[:, None] & (columns < I)[None, :], other=0.0)
@@ -47,9 +47,9 @@ def _row_factors(SEED, z, row, first, BN: tl.constexpr, threshold, kept):
 
 
 @triton.jit
-def _row_softmax(q, K, V, S, REAL, SEED, z, row, place, begin, limit, features, wide, start, end, low, high, skipped, rate,
-                 M, vm, sm, scale, threshold, kept, I: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-                 DROPOUT: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr):  # fmt: skip
+def _row_softmax(q, K, V, S, REAL, SEED, z, row, place, begin, limit, features, wide, start, end, low, high, skipped, rate, M,
+                 vm, sm, scale, threshold, kept, I: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED:
+                 tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr):  # fmt: skip
     """Return for one query and each feature: maximum and sum of the weights, a centre, and the mean of v minus the centre.
 
     The centre is the value of the key with the largest weight: differences from it keep their precision where that key has
@@ -85,9 +85,10 @@ def _row_softmax(q, K, V, S, REAL, SEED, z, row, place, begin, limit, features, 
 
 
 @triton.jit(do_not_specialize=SIZES)
-def attend(Q, K, V, S, REAL, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, FLAGS, N, M, H, vb, vh, vm, sb, sh, sm, scale, threshold,
-           kept, I: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-           DROPOUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def attend(Q, K, V, S, REAL, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, FLAGS, N, M, H, vb, vh, vm, sb, sh, sm, scale,
+           threshold, kept, I: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+           tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
+           BD: tl.constexpr):  # fmt: skip
     """Write the output of flagged entries; BM and BD are those of the forward pass."""
     tile, part = tl.program_id(0), tl.program_id(1)
     if tl.load(FLAGS + tile * tl.num_programs(1) + part) == 0:
@@ -149,11 +150,11 @@ def _fill_zero(P, count, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=SIZES)
-def differentiate(Q, K, V, S, G, REAL, REACH, PLACES, RULES, RATES, SEED, TOTAL, FLAGS, LARGEST, MOST, DQ, DK, DV, DS, WK, WV, WS, N,
-                  M, H, flags, parts, vb, vh, vm, sb, sh, sm, gb, gh, gn, gd, scale, threshold, kept, suspect, I: tl.constexpr,
-                  IP: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-                  DROPOUT: tl.constexpr, CHECK: tl.constexpr, APART: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-                  BD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def differentiate(Q, K, V, S, G, REAL, REACH, PLACES, RULES, RATES, SEED, TOTAL, FLAGS, LARGEST, MOST, DQ, DK, DV, DS, WK, WV,
+                  WS, N, M, H, flags, parts, vb, vh, vm, sb, sh, sm, gb, gh, gn, gd, scale, threshold, kept, suspect, I:
+                  tl.constexpr, IP: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+                  tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, APART: tl.constexpr, BN:
+                  tl.constexpr, BI: tl.constexpr, BD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Add the gradients of the flagged entries of a head, which belongs to one program, so that no sum is shared.
 
     With CHECK, all entries of a head are computed whose gradient of s is nothing but rounding noise; MOST is the largest
@@ -200,7 +201,8 @@ def differentiate(Q, K, V, S, G, REAL, REACH, PLACES, RULES, RATES, SEED, TOTAL,
             if tl.max(flagged.to(tl.int32), 0) > 0:
                 top, total, centre, mean = _row_softmax(
                     q, K, V, S, REAL + b * M, SEED, z, row, place, begin, limit, features, wide, start, end, low, high,
-                    skipped, rate, M, vm, sm, scale, threshold, kept, IP, PADDED, LOGSIGMOID, BIASED, DROPOUT, BN, BI)  # fmt: skip
+                    skipped, rate, M, vm, sm, scale, threshold, kept, IP, PADDED, LOGSIGMOID, BIASED, DROPOUT, BN,
+                    BI)  # fmt: skip
                 top = tl.where(top == float("-inf"), 0.0, top)
                 g = tl.load(G + b * gb + h * gh + row * gn + features * gd, mask=flagged, other=0.0).to(tl.float32)
                 for first in range(start, end, BN):
