@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -49,14 +49,19 @@ def pretrain(
         if hidden_size % 4:
             raise InputError(f"--hidden-size {hidden_size} must be a multiple of 4, the number of heads")
         setting = Setting(
-            attention=attention, layers=layers, width=hidden_size, tokens=vocab_size, length=max_length, batch=batch_size, steps=steps,
-            learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
+            attention=attention, layers=layers, width=hidden_size, tokens=vocab_size, length=max_length, batch=batch_size,
+            steps=steps, learning_rate=learning_rate, seed=seed, warmup=min(100, max(1, steps // 10)),
         )  # fmt: skip
-        texts = [text for source in sources for text in _texts(source) if text]
+        texts = read_texts(sources)
         try:
             run(texts, out, setting, sharded=distributed == "fsdp")
         except KeyboardInterrupt:
             exit_stopped()
+
+
+def read_texts(sources: Sequence[str]) -> list[str]:
+    """Return the texts of all sources that are not empty."""
+    return [text for source in sources for text in _texts(source) if text]
 
 
 def _texts(source: str) -> Iterator[str]:

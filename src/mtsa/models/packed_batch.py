@@ -5,6 +5,8 @@ Notation: B sequences, N positions, T tokens of all.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import Tensor
 from mtsa.nn.kernels import cpu
 from mtsa.nn.spec import in_functorch_transform, watched
 
+_disabled = 0  # number of `without_packing` blocks that are active
 _LEAST_PADDING = 0.03  # share of padding from which on packing is faster: results/packed
 
 
@@ -50,13 +53,24 @@ class _Pad(torch.autograd.Function):
         return grad.index_select(0, rows), None, None
 
 
+@contextlib.contextmanager
+def without_packing() -> Iterator[None]:
+    """Compute padded batches within the block, in all threads; for comparisons."""
+    global _disabled
+    _disabled += 1
+    try:
+        yield
+    finally:
+        _disabled -= 1
+
+
 def packed_batch(keep: Tensor) -> PackedBatch | None:
     """Return a batch with the mask `keep`, bool [B, N], as packed sequences; None where padding is not slower.
 
     That is the case with little padding and in graphs that are traced; GPUs have not been measured. The tokens of a sequence
     must be adjacent, because packing moves them together.
     """
-    if keep.device.type != "cpu" or not cpu.available() or watched(keep) or in_functorch_transform():
+    if _disabled or keep.device.type != "cpu" or not cpu.available() or watched(keep) or in_functorch_transform():
         return None
     B, N = keep.shape
     lengths = keep.sum(1)
