@@ -224,6 +224,11 @@ class MtsaGPTLMHeadModel(_MtsaGPT):
                 f"({temperature}) positive"
             )
         B, N = input_ids.shape
+        if N + max_new_tokens > self.config.n_positions:
+            raise ValueError(
+                f"{N} tokens of the prompts and max_new_tokens ({max_new_tokens}) are more than the {self.config.n_positions} "
+                "positions of the model"
+            )
         rows, training = torch.arange(B, device=input_ids.device), self.training
         out = torch.full((B, N + max_new_tokens), pad_token_id, dtype=torch.long, device=input_ids.device)
         out[:, :N] = input_ids if attention_mask is None else input_ids.masked_fill(attention_mask == 0, pad_token_id)
