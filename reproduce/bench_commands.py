@@ -263,7 +263,7 @@ def bench_decoding(
 def bench_language_model(
     sources: Annotated[list[str], typer.Argument(help="Text files, as for mtsa pretrain.")],
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1,
-    steps: Annotated[int | None, typer.Option(min=1, help="Training steps; default: 600.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps; default: 400.")] = None,
     runs: Annotated[Path, typer.Option(help="Folder of the trained models; rerun the command to resume.")] = Path("runs/lm"),
     out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
 ) -> None:

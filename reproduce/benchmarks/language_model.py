@@ -17,7 +17,7 @@ from typing import Any
 from mtsa.machine import environment_info
 from mtsa.training.language_model import ATTENTIONS, Setting, pretrain
 
-SETTING = Setting(layers=4, width=128, heads=4, tokens=4000, length=64, batch=32, steps=600, warmup=60)
+SETTING = Setting(layers=3, width=96, heads=4, tokens=2000, length=48, batch=16, steps=400, warmup=40)
 
 
 def run(texts: Sequence[str], setting: Setting, seeds: int, runs: Path) -> dict[str, Any]:
