@@ -1,7 +1,7 @@
 """`python -m reproduce bench decoding`: the time of a token with a cache, and of computing the whole sequence again.
 
-One causal layer generates token by token. At each length, the median CPU time of some cached steps is compared with the time of
-the layer on the whole sequence, and the outputs of both with each other.
+One causal layer generates token by token. At each length, the median CPU time of some cached steps is compared with the time
+of the layer on the whole sequence, and the outputs of both with each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m reproduce bench packed`: the time that packed sequences save on batches of SNLI.
 
 Sentences have the lengths of the data and random words. The model of the paper (`snli.paper`) computes the same batches packed
-and padded, in turn; padded batches are computed in two groups by length where that saves padding. The least CPU time of several
-repeats counts.
+and padded, in turn; padded batches are computed in two groups by length where that saves padding. The least CPU time of
+several repeats counts.
 """
 
 from __future__ import annotations

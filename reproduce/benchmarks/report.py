@@ -126,9 +126,9 @@ def _texts_section(record: dict[str, Any], path: Path) -> str:
 def _packed_section(record: dict[str, Any], path: Path) -> str:
     """The time that packed sequences save."""
     about = (
-        f"Batches of `{record['corpus']}` in the model of the recipe `snli.paper`, and all their sentences in its layer alone; "
-        "CPU seconds of all measured batches (`python -m reproduce bench packed`). Padded models compute a batch in two groups by "
-        "length where that saves padding; packed ones compute no padding.\n"
+        f"Batches of `{record['corpus']}` in the model of the recipe `snli.paper`, and all their sentences in its layer "
+        "alone: CPU time of all measured batches (`python -m reproduce bench packed`). Padded models compute a batch in two "
+        "groups by length where that saves padding; packed ones compute no padding.\n"
     )
     parts = ["## Packed sequences on batches of SNLI\n", _circumstances(record, path), about]
     return "\n".join([*parts, markdown(packed.table(record)), ""])
@@ -138,8 +138,8 @@ def _decoding_section(record: dict[str, Any], path: Path) -> str:
     """The time of a token with a cache."""
     setting = record["setting"]
     about = (
-        f"A causal layer of width {setting['width']} with {setting['heads']} heads, {setting['batch']} sequences: median CPU time of "
-        "one further token for all of them, and time of the layer on the whole sequences without a cache "
+        f"A causal layer of width {setting['width']} with {setting['heads']} heads, {setting['batch']} sequences: median CPU "
+        "time of one further token for all of them, and CPU time of the layer on the whole sequences without a cache "
         "(`python -m reproduce bench decoding`). The difference is that of the outputs of both.\n"
     )
     parts = ["## Incremental decoding\n", _circumstances(record, path), about]
@@ -150,8 +150,8 @@ def _language_section(record: dict[str, Any], path: Path) -> str:
     """Perplexity of small language models."""
     setting, row = record["setting"], record["rows"][0]
     about = (
-        f"GPT with {setting['layers']} layers of width {setting['width']}, and the same model with tensorized attention and a "
-        f"causal mask; {row['texts']:,} texts, {setting['steps']} steps of {setting['batch']} x {setting['length']} tokens each, "
+        f"GPT with {setting['layers']} layers of width {setting['width']}, and the same model with tensorized attention and "
+        f"a causal mask; {row['texts']:,} texts, {setting['steps']} steps of {setting['batch']} x {setting['length']} tokens, "
         f"the same settings for both (`python -m reproduce bench language-model`). Dev loss in nats per token, on "
         f"{row['dev_tokens']:,} tokens. The settings were not tuned for either model.\n"
     )

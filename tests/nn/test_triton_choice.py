@@ -77,7 +77,9 @@ def test_nothing_reads_device_data(backend, dropout_p):
         total, shift = torch.empty(2, 4, 9, 16, device="cuda"), torch.empty(2, 4, 9, device="cuda")
         seed = torch.empty((), dtype=torch.int64, device="cuda") if dropout_p else None
         rest = ("forward*2, backward*2", "logsigmoid", 0.25, dropout_p, False, "triton")
-        grads = torch.ops.mtsa.tensorized_attention_backward(out, out, total, shift, *tensors, keep, *(None,) * 2, seed, *(None,) * 2, *rest)
+        grads = torch.ops.mtsa.tensorized_attention_backward(
+            out, out, total, shift, *tensors, keep, *(None,) * 2, seed, *(None,) * 2, *rest
+        )
         assert [(grad.shape, grad.device.type) for grad in grads] == [((2, 4, 9, 16), "cuda")] * 4
 
 

@@ -168,4 +168,4 @@ def check_query_offset(query_offset: Any, batch: int, device: torch.device) -> i
         raise TypeError(f"query_offset is a {type(query_offset).__name__}; it must be an integer or a tensor [B]")
     if query_offset < 0:
         raise ValueError(f"query_offset ({query_offset}) must not be negative")
-    return query_offset
+    return query_offset  # type: ignore[return-value]  # symbolic in a graph that is traced
