@@ -215,3 +215,68 @@ def bench_texts(
         )
     for header, *rows in texts_per_second.tables(record):
         typer.echo(aligned(header, rows) + "\n")
+
+
+@bench.command("packed")
+def bench_packed(
+    data: Annotated[Path, typer.Option(help="Folder with SNLI.")],
+    corpus: Annotated[str, typer.Option(help="Data set in --data: snli or snli-subset.")] = "snli-subset",
+    repeats: Annotated[int, typer.Option(min=1, help="Timed repeats of each batch; the fastest is reported.")] = 5,
+    sample: Annotated[int, typer.Option(min=1, help="Batches of each size that are measured.")] = 6,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Measure the time that packed sequences save on batches of SNLI, for the layer and the paper's model."""
+    from mtsa.bench.layer import aligned
+    from mtsa.messages import nearest
+
+    from .benchmarks import packed
+    from .tables.nli import DATASETS
+
+    if corpus not in DATASETS:
+        fail(f'unknown --corpus "{corpus}"; {nearest(corpus, DATASETS)}')
+    setting = packed.Setting(repeats=repeats, sample=sample)
+    with exit_on_error(), step_counter(packed.ticks(setting)) as tick:
+        record = recorded(out / "bench-packed.json", lambda: packed.run(setting, data, corpus, tick))
+    header, *rows = packed.table(record)
+    typer.echo(aligned(header, rows))
+
+
+@bench.command("decoding")
+def bench_decoding(
+    lengths: Annotated[str | None, typer.Option(help='Tokens before the timed ones, such as "128,256,512".')] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Measure the time of a token with the cache of a causal layer, compared with computing the whole sequence again."""
+    from mtsa.bench.layer import aligned
+
+    from .benchmarks import decoding
+
+    with exit_on_error():
+        setting = decoding.Setting() if lengths is None else decoding.Setting(lengths=parse_lengths(lengths))
+    with step_counter(decoding.ticks(setting)) as tick:
+        record = recorded(out / "bench-decoding.json", lambda: decoding.run(setting, tick))
+    header, *rows = decoding.table(record)
+    typer.echo(aligned(header, rows))
+
+
+@bench.command("language-model")
+def bench_language_model(
+    sources: Annotated[list[str], typer.Argument(help="Text files, as for mtsa pretrain.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps; default: 400.")] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of the trained models; rerun the command to resume.")] = Path("runs/lm"),
+    out: Annotated[Path, typer.Option(help="Folder for the record (JSON).")] = Path("bench-out"),
+) -> None:
+    """Compare the perplexity of GPT with tensorized and with dot-product attention, equally large and equally trained."""
+    from mtsa.bench.layer import aligned
+    from mtsa.cli.pretrain import read_texts
+
+    from .benchmarks import language_model
+
+    setting = language_model.SETTING if steps is None else dataclasses.replace(language_model.SETTING, steps=steps)
+    with exit_on_error():
+        texts = read_texts(sources)
+        path = out / "bench-language-model.json"
+        record = recorded(path, lambda: language_model.run(texts, setting, seeds, runs))
+    header, *rows = language_model.table(record)
+    typer.echo(aligned(header, rows))

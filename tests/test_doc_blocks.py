@@ -121,6 +121,8 @@ def check_quickstart(names):
 
 def check_layer(names):
     assert names["y"].shape == (2, 9, 64)
+    assert names["pooled"].shape == (3, 64)
+    assert names["cache"].lengths == [8, 5]
     assert names["explanation"].source2token.shape == (2, 4, 9, 16)
     assert names["block"](names["x"]).shape == (2, 9, 64)
     assert type(names["model"]).__name__ == "MtsaBertModel"

@@ -116,7 +116,7 @@ def _epochs(
         for name in models:
             seconds[name][part] = 0.0
         for number, batch in enumerate(chosen):
-            inputs = _words([lengths[place] for place in batch], setting.seed + number)
+            inputs = random_batch([lengths[place] for place in batch], setting.seed + number)
             for name, model in models.items():
                 time_of = _step if part == "epoch" else _inference
                 seconds[name][part] += min(time_of(model, inputs) for _ in range(2)) * len(batches) / len(chosen)
@@ -124,7 +124,8 @@ def _epochs(
     return [{"name": name, "epoch_seconds": value["epoch"], "dev_seconds": value["dev"]} for name, value in seconds.items()]
 
 
-def _words(lengths: Sequence[tuple[int, int]], seed: int) -> dict[str, Tensor]:
+def random_batch(lengths: Sequence[tuple[int, int]], seed: int) -> dict[str, Tensor]:
+    """Return a batch of pairs with sentences of these lengths, of random words, with labels."""
     generator = torch.Generator().manual_seed(seed)
     sides = [[torch.randint(2, _WORDS, (pair[side],), generator=generator).tolist() for pair in lengths] for side in (0, 1)]
     return make_batch(*sides) | {"labels": torch.randint(0, 3, (len(lengths),), generator=generator)}
@@ -182,7 +183,7 @@ def _build(name: str, dropout: float) -> MtsaForSequencePairClassification:
 
 
 def _inputs(batch: int, length: int, seed: int) -> dict[str, Tensor]:
-    return _words([(length, length)] * batch, seed)
+    return random_batch([(length, length)] * batch, seed)
 
 
 def _step(model: MtsaForSequencePairClassification, inputs: dict[str, Tensor]) -> float:

@@ -14,7 +14,7 @@ from mtsa.messages import one_line
 from reproduce.markdown import markdown
 from reproduce.names import display
 
-from . import cost, paper_recipes, serving, stacks, tagging, texts_per_second
+from . import cost, decoding, language_model, packed, paper_recipes, serving, stacks, tagging, texts_per_second
 from . import nli as pairs
 
 _TITLES = {
@@ -48,6 +48,9 @@ def sections(records: Path, page: str = "") -> list[str]:
         "sentences": _sentence_section,
         "paper-recipes": _paper_section,
         "texts-per-second": _texts_section,
+        "packed": _packed_section,
+        "decoding": _decoding_section,
+        "language model": _language_section,
     }
     parts = []
     for path in sorted(records.glob("*/bench-*.json")):
@@ -118,6 +121,42 @@ def _texts_section(record: dict[str, Any], path: Path) -> str:
     )
     parts = ["## Texts per second with MiniLM, compared with other libraries\n", _circumstances(record, path), about, ""]
     return "\n".join([*parts, *(f"{markdown(table)}\n" for table in texts_per_second.tables(record))])
+
+
+def _packed_section(record: dict[str, Any], path: Path) -> str:
+    """The time that packed sequences save."""
+    about = (
+        f"Batches of `{record['corpus']}` in the model of the recipe `snli.paper`, and all their sentences in its layer "
+        "alone: CPU time of all measured batches (`python -m reproduce bench packed`). Padded models compute a batch in two "
+        "groups by length where that saves padding; packed ones compute no padding.\n"
+    )
+    parts = ["## Packed sequences on batches of SNLI\n", _circumstances(record, path), about]
+    return "\n".join([*parts, markdown(packed.table(record)), ""])
+
+
+def _decoding_section(record: dict[str, Any], path: Path) -> str:
+    """The time of a token with a cache."""
+    setting = record["setting"]
+    about = (
+        f"A causal layer of width {setting['width']} with {setting['heads']} heads, {setting['batch']} sequences: median CPU "
+        "time of one further token for all of them, and CPU time of the layer on the whole sequences without a cache "
+        "(`python -m reproduce bench decoding`). The difference is that of the outputs of both.\n"
+    )
+    parts = ["## Incremental decoding\n", _circumstances(record, path), about]
+    return "\n".join([*parts, markdown(decoding.table(record)), ""])
+
+
+def _language_section(record: dict[str, Any], path: Path) -> str:
+    """Perplexity of small language models."""
+    setting, row = record["setting"], record["rows"][0]
+    about = (
+        f"GPT with {setting['layers']} layers of width {setting['width']}, and the same model with tensorized attention and "
+        f"a causal mask; {row['texts']:,} texts, {setting['steps']} steps of {setting['batch']} x {setting['length']} tokens, "
+        f"the same settings for both (`python -m reproduce bench language-model`). Dev loss in nats per token, on "
+        f"{row['dev_tokens']:,} tokens. The settings were not tuned for either model.\n"
+    )
+    parts = ["## Small language models\n", _circumstances(record, path), about]
+    return "\n".join([*parts, markdown(language_model.table(record)), ""])
 
 
 def _batch_section(record: dict[str, Any], path: Path) -> str:

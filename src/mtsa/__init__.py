@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtsa import masks
-    from mtsa.nn.attention import Explanation, MultiMaskAttention
+    from mtsa.nn.attention import MultiMaskAttention
     from mtsa.nn.backends import table as backend_table
+    from mtsa.nn.explanation import Explanation
     from mtsa.nn.fallback import count_fallbacks
     from mtsa.nn.functional import explain_backend, tensorized_attention
     from mtsa.nn.pooling import Source2Token
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": "nn.attention",
+    "Explanation": "nn.explanation",
     "MultiMaskAttention": "nn.attention",
     "Source2Token": "nn.pooling",
     "backend_table": "nn.backends:table",

@@ -6,6 +6,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoMod
 
 from mtsa.models.attention_patching import ARCHITECTURES, patched_classes, patched_config_class
 from mtsa.models.config import MtsaConfig, MtsaPairConfig, MtsaTaggerConfig
+from mtsa.models.gpt import MtsaGPTConfig, MtsaGPTLMHeadModel
 from mtsa.models.hub_models import (
     MtsaForSequenceClassification,
     MtsaForSequencePairClassification,
@@ -17,6 +18,8 @@ __all__ = [
     "MtsaForSequenceClassification",
     "MtsaForSequencePairClassification",
     "MtsaForTokenClassification",
+    "MtsaGPTConfig",
+    "MtsaGPTLMHeadModel",
     "MtsaPairConfig",
     "MtsaTaggerConfig",
 ]

@@ -191,7 +191,7 @@ def test_the_operator_passes_opcheck(dtype, name, padded):
         dtype = torch.bfloat16
     tensors = [torch.randn(2, 2, 5, 8, dtype=dtype, requires_grad=True) for _ in range(4)]
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if padded else None
-    arguments = (*tensors, mask, None, None, None, "forward, backward", "logsigmoid", 0.3, 0.0, False, name)
+    arguments = (*tensors, mask, None, None, None, None, None, "forward, backward", "logsigmoid", 0.3, 0.0, False, name)
     torch.library.opcheck(torch.ops.mtsa.tensorized_attention.default, arguments)
 
 

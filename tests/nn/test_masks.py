@@ -80,7 +80,7 @@ def test_a_mask_tensor_is_right_about_every_block():
     heads = HeadMasks((masks.Full(),) * 3, tensor)
     answers = set()
     for q, k in itertools.product(SPANS, SPANS):
-        said = heads.block(masks.Full(), *q, *k)
+        said = heads.block(masks.Full(), q, k)
         answers.add(said)
         assert said in (state(tensor[:, :, slice(*q), slice(*k)].flatten().tolist()), Block.SOME)
     assert answers == {Block.NONE, Block.SOME, Block.ALL}

@@ -83,8 +83,29 @@ def test_nothing_reads_device_data(backend, dropout_p):
         total, shift = torch.empty(2, 4, 9, 16, device="cuda"), torch.empty(2, 4, 9, device="cuda")
         seed = torch.empty((), dtype=torch.int64, device="cuda") if dropout_p else None
         rest = ("forward*2, backward*2", "logsigmoid", 0.25, dropout_p, False, "triton")
-        grads = torch.ops.mtsa.tensorized_attention_backward(out, out, total, shift, *tensors, keep, None, None, seed, *rest)
+        grads = torch.ops.mtsa.tensorized_attention_backward(
+            out, out, total, shift, *tensors, keep, *(None,) * 2, seed, *(None,) * 2, *rest
+        )
         assert [(grad.shape, grad.device.type) for grad in grads] == [((2, 4, 9, 16), "cuda")] * 4
+
+
+@pytest.mark.parametrize("positions", ["cu_seqlens", "query_offset"])
+def test_nothing_reads_the_positions_of_sequences(positions):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    batch = 1 if positions == "cu_seqlens" else 2
+    with FakeTensorMode(), torch.no_grad():
+        tensors = [torch.empty(batch, 2, 9, 16, device="cuda") for _ in range(4)]
+        options = {"masks": "forward, backward", positions: torch.empty(2, dtype=torch.int32, device="cuda")}
+        assert mtsa.explain_backend(*tensors, **options).startswith("triton: ")
+        assert mtsa.tensorized_attention(*tensors, **options).shape == (batch, 2, 9, 16)
+    tensors = [torch.empty(batch, 2, 9, 16, device="meta") for _ in range(4)]
+    spec = make_spec(*tensors, masks="forward, backward", **{positions: torch.empty(2, dtype=torch.long, device="meta")})
+    with kernels.recorded_launches() as launches:
+        out, total, shift = kernels.forward(spec, None, *tensors)
+        kernels.backward(spec, None, torch.empty_like(out), out, total, shift, *tensors)
+    kinds = {launch.arguments["KIND"] for launch in launches if "KIND" in launch.arguments}
+    assert kinds == {2 if positions == "cu_seqlens" else 1}
 
 
 @pytest.mark.parametrize("dropout_p", [0.0, 0.2])

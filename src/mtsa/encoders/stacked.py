@@ -54,11 +54,12 @@ class _Stack(Encoder):
         x = x * self.scale
         return x if self.bias is None else x + self.bias
 
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        x = self.begin(self.enter(zero_padding(x, keep)))  # [B, N, C]
+    def forward(self, x: Tensor, keep: Tensor | None = None, *, cu_seqlens: Tensor | None = None) -> Tensor:
+        x = self.begin(self.enter(x if keep is None else zero_padding(x, keep)))  # [B, N, C], or packed [T, C]
+        packed = {} if cu_seqlens is None else {"cu_seqlens": cu_seqlens}
         for layer in self.layers:
-            x = layer(x, keep)
-        return zero_padding(x, keep)
+            x = layer(x, keep, **packed)
+        return x if keep is None else zero_padding(x, keep)
 
 
 class _Layer(nn.Module):
@@ -69,10 +70,10 @@ class _Layer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.dropout = dropout
 
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+    def forward(self, x: Tensor, keep: Tensor | None, **packed: Tensor) -> Tensor:
         fed = self.narrow(self.widen(x).relu())
         x = self.norms[0](x + drop(fed, self.dropout, self.training))
-        attended = self.attention(x, keep)
+        attended = self.attention(x, keep, **packed)
         out: Tensor = self.norms[1](x + drop(attended, self.dropout, self.training))
         return out
 
@@ -96,6 +97,8 @@ class StackedMtsaEncoder(_Stack):
         dropout: dropout probability on sublayer outputs and inside the feed-forward sublayer.
         attention_dropout: dropout probability on the two factors of the attention, in the numerator only.
     """
+
+    packs = True
 
     def __init__(
         self,

@@ -57,6 +57,8 @@ class MtsaEncoder(Encoder):
             dropout=(dropout, attention_dropout),
         )
 
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        out: Tensor = self.attention(x, keep)
+    packs = True
+
+    def forward(self, x: Tensor, keep: Tensor | None = None, *, cu_seqlens: Tensor | None = None) -> Tensor:
+        out: Tensor = self.attention(x, keep, cu_seqlens=cu_seqlens)
         return out

@@ -118,8 +118,8 @@ class PairClassifier(SentenceNetwork):
         return self.build_output(self.head(first, second), labels, encoded.language, return_dict, sample_weight)
 
     def _encode(self, ids: Tensor, keep: Tensor, language: bool) -> EncodedSentences:
-        """Encode all sentences of a batch, in two groups by length to reduce padding."""
-        if torch.compiler.is_compiling():
+        """Encode all sentences of a batch, packed, or in two groups by length to reduce padding."""
+        if torch.compiler.is_compiling() or self.packed(keep) is not None:
             return self.sentences(ids, keep, language=language)
         losses: list[Tensor] = []
 

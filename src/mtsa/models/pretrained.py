@@ -12,7 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
-_LANGUAGE_MODELS = ("openai-gpt", "gpt2")
+from .gpt import MtsaGPTConfig
+
+_LANGUAGE_MODELS = ("openai-gpt", "gpt2", MtsaGPTConfig.model_type)
 _POSITIONS_AFTER_PADDING = (
     "camembert",
     "data2vec-text",

@@ -11,7 +11,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtsa.nn.pooling import Source2Token
+
 from .base_network import MULTI_LABEL, BaseNetwork, calibrated, check_temperature, check_thresholds, predicts_number
+from .packed_batch import PackedBatch, packed_batch
 from .sentence_pooling import build_pooling
 
 
@@ -50,8 +53,23 @@ class SentenceNetwork(BaseNetwork):
             language: whether the result includes the language-model loss of the pretrained model.
             vectors: precomputed output of the pretrained model for these tokens [B, N, E].
         """
+        packed = self.packed(keep) if types is None and vectors is None else None
+        if packed is not None:
+            return EncodedSentences(
+                self._pool_packed(self.encoder(self.words(packed.pack(ids)), cu_seqlens=packed.cu_seqlens), packed, keep)
+            )
         x, loss = self.tokens(ids, keep, types=types, language=language, vectors=vectors)
         return EncodedSentences(self.pool(x, keep), loss)
+
+    def packed(self, keep: Tensor) -> PackedBatch | None:
+        """Return a batch with the mask `keep` as packed sequences; None where the model does not use them."""
+        return packed_batch(keep) if self.encoder.packs and self.config.pretrained is None else None
+
+    def _pool_packed(self, x: Tensor, packed: PackedBatch, keep: Tensor) -> Tensor:
+        if isinstance(self.pool, Source2Token):
+            return self.pool(x, cu_seqlens=packed.cu_seqlens)
+        pooled: Tensor = self.pool(packed.pad(x), keep)
+        return pooled
 
     def tokens(
         self, ids: Tensor, keep: Tensor, *, types: Tensor | None, language: bool, vectors: Tensor | None

@@ -26,6 +26,7 @@ from mtsa.nn.deprecation import warn_deprecated
 
 from .base_network import BaseNetwork, calibrated, check_temperature, real_tokens
 from .decoding import ViterbiDecoder
+from .packed_batch import packed_batch
 from .word_windows import gather_words, read_windows
 
 IGNORED = -100  # label of positions that do not contribute to the loss
@@ -111,7 +112,11 @@ class Tagger(BaseNetwork):
         for embedding, values in ((self.shapes, shapes), (self.flags, predicates)):
             if embedding is not None:
                 x = torch.cat([x, embedding(torch.zeros_like(keep, dtype=torch.long) if values is None else values)], -1)
-        logits = self.tags(self.encoder(x, keep))  # x: [B, N, E + F]
+        packed = packed_batch(keep) if self.encoder.packs and self.config.pretrained is None else None  # x: [B, N, E + F]
+        if packed is None:
+            logits = self.tags(self.encoder(x, keep))
+        else:
+            logits = packed.pad(self.tags(self.encoder(packed.pack(x), cu_seqlens=packed.cu_seqlens)))
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and predicate_labels is not None:
             loss = loss + _finder_loss(scores, predicate_labels)

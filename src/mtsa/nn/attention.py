@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,42 +15,21 @@ from torch import Tensor, nn
 from . import fallback, reference, score_functions
 from .activations import Activation, activation_function
 from .backends import choose
+from .cache import AttentionCache
 from .deprecation import warn_deprecated
 from .dropout import dropout as drop
+from .explanation import Explanation
 from .functional import describe, run
 from .linear import HeadLinear, glorot_linear, reset_glorot
 from .mask_specs import HeadMasks, half_and_half, rules_for
 from .masks import Mask
 from .padding import check_attention_mask, from_key_padding_mask
+from .positions import FROM_ZERO, Positions, check_cu_seqlens
 from .score_functions import ScoreActivation
 from .spec import AttentionSpec, check_probability, check_sequence, check_size
 
 FORMS = ("paper", "released")
 _ADAPTER_HINT = "to use the layer as nn.MultiheadAttention, wrap it with mtsa.interop.as_multihead_attention(layer)"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The output of a layer, and its attention weights."""
-
-    output: Tensor  # [B, N, H * D]
-    token2token: Tensor  # [B, H, N, N]: for each query, softmax of the pair scores over its allowed keys
-    source2token: Tensor  # [B, H, N, D]: for each feature, softmax of the source2token scores over the real keys
-    full_weights: Tensor | None  # [B, H, N, N, D]: the weight of every feature of every pair, on request
-    backend: str  # the one that ran, and why
-    fallback_entries: int  # (query, feature) entries that were computed by the definition
-
-    @property
-    def tensor(self) -> Tensor | None:
-        """Deprecated name of `full_weights`."""
-        warn_deprecated("tensor is deprecated and will be removed in version 0.4; use full_weights")
-        return self.full_weights
-
-    @property
-    def rescued(self) -> int:
-        """Deprecated name of `fallback_entries`."""
-        warn_deprecated("rescued is deprecated and will be removed in version 0.4; use fallback_entries")
-        return self.fallback_entries
 
 
 class MultiMaskAttention(nn.Module):
@@ -196,23 +174,30 @@ class MultiMaskAttention(nn.Module):
         *more: Any,
         context: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cache: AttentionCache | None = None,
         keep: Tensor | None = None,
         **others: Any,
     ) -> Tensor:
-        """Attend within each sequence, or from x to a context.
+        """Attend within each sequence, or from x to a context, or from x to x and the tokens in a cache.
 
         Args:
-            x: [B, N, embed_dim].
+            x: [B, N, embed_dim]; with cu_seqlens [T, embed_dim], the tokens of all sequences.
             attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding. The output at padded positions
                 is 0. With a context it is the mask of the context, [B, M]. Note that the mask of `nn.MultiheadAttention`
                 has the opposite meaning: pass it as key_padding_mask.
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: padding mask as in `nn.MultiheadAttention`: True = padding.
+            cu_seqlens: int32 or int64 [S + 1] for packed input, which has no padding: the first row of each of S sequences,
+                and the total T. The output is [T, num_heads * head_dim].
+            cache: of `new_cache()`. x continues the sequences in the cache and is appended to it; the output is that of the
+                new tokens. Requires `torch.no_grad()` or `torch.inference_mode()`.
             keep: deprecated name of attention_mask.
             more, others: raise an error that refers to `mtsa.interop.as_multihead_attention`.
 
         Raises:
             TypeError, ValueError: if x or a mask is of the wrong type, dtype or shape.
+            RuntimeError: a cache where gradients are computed.
         """
         if more or others:
             what = (
@@ -221,14 +206,29 @@ class MultiMaskAttention(nn.Module):
                 else f"{len(more) + 2} positional arguments, expected at most 2 (x, attention_mask)"
             )
             raise TypeError(f"MultiMaskAttention got {what}; {_ADAPTER_HINT}")
+        if cu_seqlens is not None:
+            return self._attend_packed(x, cu_seqlens, attention_mask, key_padding_mask, keep, context, cache)
         mask = self._check(x, attention_mask, context, key_padding_mask, keep)
+        if cache is not None:
+            return self._attend_cached(x, mask, context, cache)
         if mask is not None and torch.is_grad_enabled():  # so that no value stored there, NaN included, reaches a gradient
             x, context = (_zero_padding(x, mask), None) if context is None else (x, _zero_padding(context, mask))
         q, k, v, s, x_values = self._project(x, context)
-        out = self._combine(self._attend(q, k, v, s, mask, within=context is None), x_values)
+        out = self._combine(self._attend(q, k, v, s, mask, skip=mask is not None and context is None), x_values)
         if mask is None or context is not None or self._zero_stays_zero():
             return out
         return _zero_padding(out, mask)
+
+    def new_cache(self, capacity: int = 0) -> AttentionCache:
+        """Return an empty cache for incremental decoding, `layer(x, cache=cache)`.
+
+        Args:
+            capacity: number of tokens for which memory is reserved at once; it grows when it is full.
+
+        Raises:
+            ValueError: a mask attends to later tokens.
+        """
+        return AttentionCache(self._head_masks, capacity)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return (q, k, v, s), each [B, H, N, .]: the inputs of `tensorized_attention`, with s after its activation."""
@@ -271,7 +271,7 @@ class MultiMaskAttention(nn.Module):
         with fallback.count_fallbacks() as count:
             output = self(x, mask)
         q, k, v, s = self.project(_zero_padding(x, mask))
-        spec = self._spec(q, mask, within=True)
+        spec = self._spec(q, mask, skip=mask is not None)
         q, k, v, s = spec.prepare_inputs(q, k, v, s)
         return Explanation(
             output=output,
@@ -311,18 +311,57 @@ class MultiMaskAttention(nn.Module):
             scores = score_functions.apply(function, scores)
         return q, k, v, scores, x_values
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor, mask: Tensor | None, *, within: bool) -> Tensor:
+    def _attend_packed(self, x: Tensor, cu_seqlens: Tensor, *others: Any) -> Tensor:
+        """Packed sequences: x is [T, embed_dim]."""
+        if any(other is not None for other in others):
+            raise TypeError("cu_seqlens cannot be combined with attention_mask, key_padding_mask, context or cache")
+        if isinstance(x, Tensor) and x.dim() != 2:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}], the tokens of all "
+                "sequences one after the other"
+            )
+        x = x[None] if isinstance(x, Tensor) else x
+        self._check(x, None, None, None, None)
+        q, k, v, s, values = self._project(x, None)
+        positions = Positions(check_cu_seqlens(cu_seqlens, x.shape[1], x.device))
+        return self._combine(self._attend(q, k, v, s, None, positions=positions), values)[0]
+
+    def _attend_cached(self, x: Tensor, mask: Tensor | None, context: Tensor | None, cache: AttentionCache) -> Tensor:
+        """New tokens, which attend to those in the cache too."""
+        if context is not None:
+            raise TypeError("a cache cannot be combined with a context, whose keys do not change")
+        if torch.is_grad_enabled():
+            raise RuntimeError("a cache has no gradients; call the layer within torch.no_grad() or torch.inference_mode()")
+        if cache.masks is not self._head_masks:
+            raise ValueError("the cache belongs to another layer, or the masks were changed; use layer.new_cache()")
+        q, k, v, s, values = self._project(x, None)
+        keys = cache.append(k, v, s, mask)
+        positions = Positions(None, keys.query_offset)
+        attended = self._attend(q, keys.k, keys.v, keys.s, keys.attention_mask, positions=positions)
+        return _zero_padding(self._combine(attended, values), mask)
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        s: Tensor,
+        mask: Tensor | None,
+        *,
+        skip: bool = False,
+        positions: Positions = FROM_ZERO,
+    ) -> Tensor:
         if not q.dtype == k.dtype == v.dtype == s.dtype:  # autocast rounds some layers and not others
             widest = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.promote_types(v.dtype, s.dtype))
             q, k, v, s = (tensor.to(widest) for tensor in (q, k, v, s))
-        spec = self._spec(q, mask, within=within)
+        spec = self._spec(q, mask, skip=skip, positions=positions)
         choice = choose(spec, self.backend, device=q.device.type, keys=k.shape[2], tensors=(q, v))
         return run(choice, spec, q, k, v, s)
 
-    def _spec(self, q: Tensor, mask: Tensor | None, *, within: bool) -> AttentionSpec:
+    def _spec(self, q: Tensor, mask: Tensor | None, *, skip: bool, positions: Positions = FROM_ZERO) -> AttentionSpec:
         rate = self.attention_dropout if self.training else 0.0
         scale = 1.0 / math.sqrt(self.score_dim)
-        return AttentionSpec(self._head_masks, mask, self.score_activation, scale, rate, q.dtype, mask is not None and within)
+        return AttentionSpec(self._head_masks, mask, self.score_activation, scale, rate, q.dtype, skip, positions)
 
     def _combine(self, heads: Tensor, v: Tensor) -> Tensor:
         B, _, N, _ = heads.shape

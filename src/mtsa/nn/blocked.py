@@ -8,6 +8,7 @@ Notation: B batch, H heads, N queries, M keys, I score width, D head width; t qu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from . import factored, fallback
 from .intervals import Block
-from .mask_specs import Span
 from .masks import Mask
+from .positions import Span
 from .spec import AttentionSpec
 
 _QUERIES = 128  # of a block
@@ -116,17 +117,38 @@ class _Part:
 def _parts(spec: AttentionSpec, queries: int, keys: int) -> Iterator[_Part]:
     """All blocks with at least one allowed pair, in a fixed order."""
     number = 0
+    tiles = _tiles(queries, keys) if spec.positions.cu_seqlens is None else _packed_tiles(spec.positions.cu_seqlens.tolist())
     for rule, first, last in spec.masks.runs():
-        for start in range(0, queries, _QUERIES):
-            tile = (start, min(start + _QUERIES, queries))
+        for tile, within in tiles:
             number += 1
-            reach = _reach(spec, rule, tile, keys)
+            reach = _reach(spec, rule, tile, within)
             if reach[0] < reach[1]:
                 yield _Part(spec, number, (first, last), tile, reach)
 
 
-def _reach(spec: AttentionSpec, rule: Mask, tile: Span, keys: int) -> Span:
-    """The smallest run of key blocks outside of which a block of queries has no allowed key."""
-    spans = [(start, min(start + _QUERIES, keys)) for start in range(0, keys, _QUERIES)]
-    seen = [span for span in spans if spec.masks.block(rule, *tile, *span) is not Block.NONE]
+def _tiles(queries: int, keys: int) -> list[tuple[Span, Span]]:
+    """Blocks of queries, each with the keys of its sequences."""
+    return [((start, min(start + _QUERIES, queries)), (0, keys)) for start in range(0, queries, _QUERIES)]
+
+
+def _packed_tiles(bounds: list[int]) -> list[tuple[Span, Span]]:
+    """Blocks of packed queries, each with the keys of its sequences: several short sequences, or a part of a long one."""
+    tiles: list[tuple[Span, Span]] = []
+    for start, end in itertools.pairwise(bounds):
+        if tiles and tiles[-1][0] == tiles[-1][1] and end - tiles[-1][0][0] <= _QUERIES:
+            tiles[-1] = ((tiles[-1][0][0], end), (tiles[-1][0][0], end))
+        else:
+            tiles += [((at, min(at + _QUERIES, end)), (start, end)) for at in range(start, end, _QUERIES)]
+    return tiles
+
+
+def _reach(spec: AttentionSpec, rule: Mask, tile: Span, keys: Span) -> Span:
+    """The smallest run of key blocks outside of which a block of queries has no allowed key, of the keys of its sequences."""
+    if tile == keys and spec.positions.cu_seqlens is not None:  # several sequences, or one that is short
+        return keys
+    low, high = spec.positions.offset_range()
+    start = 0 if spec.positions.cu_seqlens is None else keys[0]  # where positions count from
+    shifts = (low - start, high - start)
+    spans = [(first, min(first + _QUERIES, keys[1])) for first in range(*keys, _QUERIES)]
+    seen = [span for span in spans if spec.masks.block(rule, tile, span, shifts, -start) is not Block.NONE]
     return (seen[0][0], seen[-1][1]) if seen else (0, 0)

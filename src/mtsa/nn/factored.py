@@ -19,13 +19,16 @@ from torch import Tensor
 
 from . import fallback
 from .dropout import factors
-from .mask_specs import Span
+from .packing import attend_padded, is_padded_here
+from .positions import Span
 from .reference import token_exponent
 from .spec import AttentionSpec
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Return tensorized attention by Algorithm 1: [B, H, N, D]."""
+    if is_padded_here(spec, q):
+        return attend_padded(attend, spec, q, k, v, s, seed)
     tensors = (q, k, v, s)
     if seed is not None or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         q, k, v, s = spec.prepare_inputs(*tensors)

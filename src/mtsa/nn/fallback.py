@@ -282,12 +282,13 @@ def _pairs(spec: AttentionSpec, heads: Tensor, q: Tensor, keys: int) -> tuple[Te
     """Masks and padding [G, N, M] of the heads, and their bias."""
     b, h = heads.unbind(1)
     tile, span = (0, q.shape[1]), (0, keys)
-    allowed = spec.masks.allowed(tile, span, q.device)
+    allowed = spec.allowed(tile, span, q.device)
     if allowed is None:
         allowed = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=q.device)
-    chosen = allowed[b if allowed.shape[0] > 1 else torch.zeros_like(b), h if allowed.shape[1] > 1 else torch.zeros_like(h)]
-    chosen = chosen.expand(-1, q.shape[1], keys)
-    if spec.attention_mask is not None:
-        chosen = chosen & spec.attention_mask[b][:, None]
-    bias = spec.masks.bias(tile, span, q)
-    return chosen, None if bias is None else bias[0, h]
+    bias = spec.bias(tile, span, q)
+    return _of_heads(allowed, b, h).expand(-1, q.shape[1], keys), None if bias is None else _of_heads(bias, b, h)
+
+
+def _of_heads(pairs: Tensor, b: Tensor, h: Tensor) -> Tensor:
+    """The pairs of some heads, [G, N, M], from [B or 1, H or 1, N, M]."""
+    return pairs[b if pairs.shape[0] > 1 else torch.zeros_like(b), h if pairs.shape[1] > 1 else torch.zeros_like(h)]

@@ -34,6 +34,8 @@ def tensorized_attention(
     score_activation: ScoreActivation = "logsigmoid",
     scale: float | None = None,
     dropout_p: float = 0.0,
+    cu_seqlens: Tensor | None = None,
+    query_offset: int | Tensor = 0,
     backend: str = "auto",
     **renamed: Any,
 ) -> Tensor:
@@ -53,6 +55,12 @@ def tensorized_attention(
         score_activation: sigma_t: "logsigmoid" (the factor is sigmoid(score)), "identity" (exp(score)), or a callable.
         scale: factor of the dot product; default: 1 / sqrt(I).
         dropout_p: attention dropout; applied to both factors of the numerator, not to the denominator.
+        cu_seqlens: int32 or int64 [S + 1] for packed input: the first row of each of S sequences, and the total T, such as
+            [0, 3, 5] for sequences of 3 and 2 tokens. q, k, v and s are [1, H, T, .] then, each sequence attends within
+            itself, and positions count from its start. A sequence may be empty. There is no attention_mask; a bool tensor of
+            masks is broadcastable to [1, H, T, T].
+        query_offset: position of the first query, an integer or a tensor [B] with that of each sequence, for queries that
+            continue sequences whose keys were computed before; keys count from 0.
         backend: "auto", "native", "triton", "factored", "blocked" or "reference"; see `explain_backend`.
 
     Returns:
@@ -66,6 +74,7 @@ def tensorized_attention(
         attention_mask, score_activation = _take_renamed(renamed, attention_mask, score_activation)
     q, k, v, s = _one_dtype(q, k, v, s)
     options: dict[str, Any] = {"score_activation": score_activation, "scale": scale, "dropout_p": dropout_p}
+    options |= {"cu_seqlens": cu_seqlens, "query_offset": query_offset}
     spec = make_spec(q, k, v, s, masks=masks, attention_mask=attention_mask, **options)
     return run(choose(spec, backend, device=q.device.type, keys=k.shape[2], tensors=(q, v)), spec, q, k, v, s)
 

@@ -15,12 +15,10 @@ from torch import Tensor
 
 from .intervals import Block, Interval, interval_of, spec_of
 from .masks import And, Backward, Distance, Forward, Full, Mask, NoSelf, Or, Window
+from .positions import FROM_ZERO, Positions, Span
 
 MaskChoice: TypeAlias = "Mask | Sequence[Mask] | str | Tensor | HeadMasks | None"
 """None, one mask, a sequence of H masks, a spec string, or a bool tensor broadcastable to [B, H, N, M]."""
-
-Span = tuple[int, int]
-"""Positions first..last-1."""
 
 HEADS_HINT = 'a list with one mask per head, such as [Forward(), Backward()], or a string such as "forward*4, backward*4"'
 
@@ -84,25 +82,28 @@ _HEAD_COUNT = re.compile(r"(?P<rule>.+?)\s*\*\s*(?P<count>\d+)$")
 
 
 class HeadMasks:
-    """One rule for each head, and possibly one tensor over all of them; a pair must be allowed by both.
+    """One rule for each head, and possibly tensors over all of them: a pair must be allowed by both, and biases are added.
 
     Args:
         rules: the mask of each head.
         tensor: bool [B or 1, H or 1, N or 1, M or 1].
+        tensor_bias: a further bias [B or 1, H, N, M].
     """
 
-    def __init__(self, rules: tuple[Mask, ...], tensor: Tensor | None) -> None:
-        self.rules, self.tensor = rules, tensor
-        self.biased = any(rule.biased for rule in rules)
+    def __init__(self, rules: tuple[Mask, ...], tensor: Tensor | None, tensor_bias: Tensor | None = None) -> None:
+        self.rules, self.tensor, self.tensor_bias = rules, tensor, tensor_bias
+        self.biased = any(rule.biased for rule in rules) or tensor_bias is not None
         intervals = tuple(interval_of(rule) for rule in rules)
-        self.intervals: tuple[Interval | None, ...] | None = None if None in intervals else intervals
+        self.intervals: tuple[Interval | None, ...] | None = (
+            None if None in intervals or tensor_bias is not None else intervals
+        )
         specs = [spec_of(rule) for rule in rules]
         self.spec = None if None in specs else ", ".join(map(str, specs))  # as a string; None where a mask has none
         self.native_table: Any = None  # what the native kernel keeps
 
     @property
     def full(self) -> bool:
-        """Whether all pairs are allowed and there is no bias."""
+        """Whether all pairs are allowed, whatever their bias."""
         return self.tensor is None and all(isinstance(rule, Full) for rule in self.rules)
 
     def runs(self) -> Iterator[tuple[Mask, int, int]]:
@@ -113,48 +114,57 @@ class HeadMasks:
                 yield self.rules[start], start, head
                 start = head
 
-    def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
+    def allowed(self, tile: Span, keys: Span, device: torch.device, positions: Positions = FROM_ZERO) -> Tensor | None:
         """Return the mask of queries `tile` and `keys`, bool [B or 1, H or 1, t, u]; None when nothing is forbidden."""
+        same = positions.same_sequence(tile, keys, device)
         if self.full:
-            return None
-        query, key = _positions(tile, keys, device)
-        sizes = (tile[1] - tile[0], keys[1] - keys[0])
+            return None if same is None else same[None, None]
+        query, key = positions.grid(tile, keys, device)
+        sizes = (query.shape[0], keys[1] - keys[0])
         drawn = {rule: rule.allowed(query, key).expand(sizes) for rule in dict.fromkeys(self.rules)}
-        stacked = torch.stack([drawn[rule] for rule in self.rules])[None]  # [1, H, t, u]
+        stacked = _by_head([drawn[rule] for rule in self.rules], tile, positions.batch)
+        if same is not None:
+            stacked = stacked & same
         return stacked if self.tensor is None else stacked & _narrow(self.tensor, *tile, *keys)
 
-    def bias(self, tile: Span, keys: Span, like: Tensor) -> Tensor | None:
-        """Return the bias of queries `tile` and `keys`, [1, H, t, u] in the dtype of `like`; None when there is none."""
-        if not self.biased:
-            return None
-        query, key = _positions(tile, keys, like.device)
+    def bias(self, tile: Span, keys: Span, like: Tensor, positions: Positions = FROM_ZERO) -> Tensor | None:
+        """Return the bias of queries `tile` and `keys`, [B or 1, H, t, u] in the dtype of `like`; None when there is none."""
+        given = None if self.tensor_bias is None else _narrow(self.tensor_bias, *tile, *keys).to(like.dtype)
+        if not any(rule.biased for rule in self.rules):
+            return given
+        query, key = positions.grid(tile, keys, like.device)
         zero = torch.zeros(query.shape[0], key.shape[1], dtype=like.dtype, device=like.device)
         drawn = {rule: rule.bias(query, key, like.dtype) for rule in dict.fromkeys(self.rules)}
         rows = [drawn[rule] for rule in self.rules]
-        return torch.stack([zero if row is None else row.to(like.dtype).expand_as(zero) for row in rows])[None]
+        found = _by_head([zero if row is None else row.to(like.dtype).expand_as(zero) for row in rows], tile, positions.batch)
+        return found if given is None else found + given
 
     def part(self, first: int, last: int) -> HeadMasks:
         """Return the masks of heads first..last-1 alone."""
-        tensor = self.tensor
+        tensor, bias = self.tensor, self.tensor_bias
         if tensor is not None and tensor.shape[1] > 1:
             tensor = tensor[:, first:last]
-        return HeadMasks(self.rules[first:last], tensor)
+        return HeadMasks(self.rules[first:last], tensor, None if bias is None else bias[:, first:last])
 
-    def block(self, rule: Mask, q0: int, q1: int, k0: int, k1: int) -> Block:
-        """Return what `rule` and the tensor allow in a block; a tensor on a GPU is not read, to avoid synchronization."""
-        known = rule.block(q0, q1, k0, k1)
+    def block(self, rule: Mask, tile: Span, keys: Span, shifts: Span = (0, 0), key_shift: int = 0) -> Block:
+        """Return what `rule` and the tensor allow in a block; a tensor on a GPU is not read, to avoid synchronization.
+
+        `shifts` are the smallest and the largest difference between position and row of a query, `key_shift` that of a key.
+        """
+        known = rule.block(tile[0] + shifts[0], tile[1] + shifts[1], keys[0] + key_shift, keys[1] + key_shift)
         if self.tensor is None or known is Block.NONE:
             return known
         if self.tensor.device.type != "cpu":
             return Block.SOME
-        piece = _narrow(self.tensor, q0, q1, k0, k1)
+        piece = _narrow(self.tensor, *tile, *keys)
         if not bool(piece.any()):
             return Block.NONE
         return known if bool(piece.all()) else Block.SOME
 
 
-def _positions(tile: Span, keys: Span, device: torch.device) -> tuple[Tensor, Tensor]:
-    return torch.arange(*tile, device=device)[:, None], torch.arange(*keys, device=device)[None, :]  # [t, 1], [1, u]
+def _by_head(drawn: list[Tensor], tile: Span, batch: int) -> Tensor:
+    """Stack [batch * t, u] of each head to [batch, H, t, u]."""
+    return torch.stack([rows.reshape(batch, tile[1] - tile[0], rows.shape[-1]) for rows in drawn], 1)
 
 
 def _narrow(tensor: Tensor, q0: int, q1: int, k0: int, k1: int) -> Tensor:

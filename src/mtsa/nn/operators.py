@@ -18,66 +18,53 @@ from torch.utils.flop_counter import register_flop_formula
 from . import blocked
 from .kernels import cpu, triton, triton_check
 from .mask_specs import HeadMasks, parse
-from .masks import Full
+from .positions import Positions, check_boundaries
 from .spec import AttentionSpec
 
 
 def attend(name: str, spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None) -> Tensor:
     """Call the operator for an implementation."""
-    masks, allowed = spec.masks.spec, spec.masks.tensor
+    masks, allowed, positions = spec.masks.spec, spec.masks.tensor, spec.positions
     bias = None
     if masks is None:
         masks = f"full*{q.shape[1]}"
         tile, keys = (0, q.shape[2]), (0, k.shape[2])
         drawn = HeadMasks(spec.masks.rules, None)
-        bias = drawn.bias(tile, keys, q)
-        rules = drawn.allowed(tile, keys, q.device)
+        bias = drawn.bias(tile, keys, q, positions)
+        rules = drawn.allowed(tile, keys, q.device, positions)
         allowed = rules if allowed is None else allowed & rules if rules is not None else allowed
     elif "," not in masks:
         masks = f"{masks}*1"
+    offset: int | Tensor | None = None if positions.plain else positions.query_offset
+    if isinstance(offset, int | torch.SymInt):
+        offset = torch.full((q.shape[0],), offset, dtype=torch.int64, device=q.device)
+    if positions.cu_seqlens is not None:
+        offset = None
     options = (masks, str(spec.score_activation), spec.scale, spec.dropout_p, spec.skip_padded_queries, name)
-    out: Tensor = tensorized_attention(q, k, v, s, spec.attention_mask, allowed, bias, seed, *options)[0]
+    tensors = (spec.attention_mask, allowed, bias, seed, positions.cu_seqlens, offset)
+    out: Tensor = tensorized_attention(q, k, v, s, *tensors, *options)[0]
     return out
 
 
-def _spec(q: Tensor, attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, masks: str,
-          score_activation: str, scale: float, dropout_p: float, skip: bool) -> AttentionSpec:  # fmt: skip
-    rules: tuple[Any, ...] = parse(masks)
-    if bias is not None:
-        rules = tuple(_TensorBias(row) for row in bias[0])
-    return AttentionSpec(HeadMasks(rules, allowed), attention_mask, score_activation, scale, dropout_p, q.dtype, skip)
-
-
-class _TensorBias(Full):
-    """Every key, with a bias that is given as a tensor [N, M]."""
-
-    def __init__(self, values: Tensor) -> None:
-        object.__setattr__(self, "values", values)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def bias(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor:
-        values: Tensor = self.values  # type: ignore[attr-defined]
-        return values[query[:, 0]][:, key[0]].to(dtype)
-
-    def interval(self) -> None:  # type: ignore[override]
-        return None
-
-    def spec(self) -> None:  # type: ignore[override]
-        return None
+def _spec(q: Tensor, attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, cu_seqlens: Tensor | None,
+          query_offset: Tensor | None, masks: str, score_activation: str, scale: float, dropout_p: float,
+          skip: bool) -> AttentionSpec:  # fmt: skip
+    if cu_seqlens is not None:
+        check_boundaries(cu_seqlens, q.shape[2])  # the values were not known in a graph that was traced
+    positions = Positions(cu_seqlens, 0 if query_offset is None else query_offset)
+    drawn = HeadMasks(parse(masks), allowed, bias)
+    return AttentionSpec(drawn, attention_mask, score_activation, scale, dropout_p, q.dtype, skip, positions)
 
 
 @torch.library.custom_op("mtsa::tensorized_attention", mutates_args=())
 def tensorized_attention(
     q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None,
-    seed: Tensor | None, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
+    seed: Tensor | None, cu_seqlens: Tensor | None, query_offset: Tensor | None, masks: str, score_activation: str,
+    scale: float, dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return the output, and what the backward pass of native and triton needs (empty for the others)."""
-    spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
+    positions = (cu_seqlens, query_offset)
+    spec = _spec(q, attention_mask, allowed, bias, *positions, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         return cpu.forward(spec, seed, q, k, v, s)
     if name == "triton":
@@ -91,8 +78,9 @@ def tensorized_attention(
 
 @tensorized_attention.register_fake
 def _(
-    q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Any, allowed: Any, bias: Any, seed: Any, masks: str,
-    score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
+    q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Any, allowed: Any, bias: Any, seed: Any,
+    cu_seqlens: Any, query_offset: Any, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool,
+    name: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     B, H, N, _ = q.shape
     D = v.shape[3]
@@ -105,11 +93,13 @@ def _(
 @torch.library.custom_op("mtsa::tensorized_attention_backward", mutates_args=())
 def tensorized_attention_backward(
     grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, q: Tensor, k: Tensor, v: Tensor, s: Tensor,
-    attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, seed: Tensor | None, masks: str,
-    score_activation: str, scale: float, dropout_p: float, skip: bool, name: str,
+    attention_mask: Tensor | None, allowed: Tensor | None, bias: Tensor | None, seed: Tensor | None,
+    cu_seqlens: Tensor | None, query_offset: Tensor | None, masks: str, score_activation: str, scale: float,
+    dropout_p: float, skip: bool, name: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Return gradients of q, k, v and s."""
-    spec = _spec(q, attention_mask, allowed, bias, masks, score_activation, scale, dropout_p, skip)
+    positions = (cu_seqlens, query_offset)
+    spec = _spec(q, attention_mask, allowed, bias, *positions, masks, score_activation, scale, dropout_p, skip)
     if name == "native":
         found = cpu.backward(spec, seed, grad, out, total, shift, q, k, v, s)
     elif name == "triton" and triton_check.failure(spec, q, v) is None:
@@ -121,19 +111,19 @@ def tensorized_attention_backward(
 
 @tensorized_attention_backward.register_fake
 def _(grad: Tensor, out: Tensor, total: Tensor, shift: Tensor, q: Tensor, k: Tensor, v: Tensor, s: Tensor, attention_mask: Any,
-      allowed: Any, bias: Any, seed: Any, masks: str, score_activation: str, scale: float, dropout_p: float, skip: bool,
-      name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+      allowed: Any, bias: Any, seed: Any, cu_seqlens: Any, query_offset: Any, masks: str, score_activation: str,
+      scale: float, dropout_p: float, skip: bool, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     made = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (q, k, v, s)]
     return made[0], made[1], made[2], made[3]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output, *inputs[:8])
-    ctx.options = inputs[8:]
+    ctx.save_for_backward(*output, *inputs[:10])
+    ctx.options = inputs[10:]
 
 
 def _differentiate(ctx: Any, grad: Tensor, *unused: Any) -> tuple[Any, ...]:
-    return *tensorized_attention_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 10
+    return *tensorized_attention_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 12
 
 
 tensorized_attention.register_autograd(_differentiate, setup_context=_save)

@@ -14,7 +14,9 @@ from .activations import Activation, activation_function
 from .deprecation import warn_deprecated
 from .dropout import dropout as drop
 from .linear import glorot_linear, reset_glorot
+from .packing import gather_rows, unpadded_rows
 from .padding import check_attention_mask
+from .positions import Positions, check_cu_seqlens
 from .reference import safe_softmax
 from .spec import check_probability, check_size
 
@@ -63,12 +65,21 @@ class Source2Token(nn.Module):
         x, mask = self._ready(x, attention_mask)
         return self._weights(x, mask)
 
-    def forward(self, x: Tensor, attention_mask: Tensor | None = None, *, keep: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        cu_seqlens: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
         """Pool each sequence.
 
         Args:
-            x: [B, N, E].
+            x: [B, N, E]; with cu_seqlens [T, E], the tokens of all sequences.
             attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding.
+            cu_seqlens: int32 or int64 [S + 1] for packed input: the first row of each of S sequences, and the total T. The
+                result is [S, E], 0 for an empty sequence.
             keep: deprecated name of attention_mask.
 
         Raises:
@@ -76,8 +87,26 @@ class Source2Token(nn.Module):
         """
         if keep is not None:
             warn_deprecated("keep= is deprecated and will be removed in version 0.4; use attention_mask=")
-        x, mask = self._ready(x, keep if attention_mask is None else attention_mask)
+        mask = keep if attention_mask is None else attention_mask
+        if cu_seqlens is not None:
+            return self._pool_packed(x, cu_seqlens, mask)
+        x, mask = self._ready(x, mask)
         return (self._weights(x, mask) * x).sum(1)
+
+    def _pool_packed(self, x: Tensor, cu_seqlens: Tensor, mask: Tensor | None) -> Tensor:
+        """Dense layers on the tokens; the softmax of each sequence in a padded batch."""
+        if mask is not None:
+            raise TypeError("packed input has no padding; pass either cu_seqlens or attention_mask, not both")
+        if isinstance(x, Tensor) and x.dim() != 2:
+            raise ValueError(f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}]")
+        x = self._ready(x[None] if isinstance(x, Tensor) else x, None)[0][0]
+        bounds = check_cu_seqlens(cu_seqlens, x.shape[0], x.device)
+        if x.shape[0] == 0:
+            return x.new_zeros(bounds.shape[0] - 1, self.embed_dim) + x.sum()
+        scores = self._scores(x)  # [T, E]
+        rows, real = unpadded_rows(bounds, Positions(bounds).longest(0))  # [S, L]
+        weights = _masked_softmax(gather_rows(scores, rows, real), real)
+        return (weights * gather_rows(x, rows, real)).sum(1)
 
     def _ready(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return x with 0 at padded positions, and the mask as bool."""
@@ -91,11 +120,17 @@ class Source2Token(nn.Module):
         return x.masked_fill(~mask[:, :, None], 0.0), mask
 
     def _weights(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        scores = self.score(self._drop(self._act(self.hidden(self._drop(x)))))  # [B, N, E]
-        if mask is None:
-            return safe_softmax(scores, dim=1)
-        empty = ~mask.any(1)[:, None, None]  # a sequence without tokens: any weights, times 0
-        return torch.softmax(scores.masked_fill(~mask[:, :, None] & ~empty, -math.inf), 1).masked_fill(empty, 0.0)
+        scores = self._scores(x)  # [B, N, E]
+        return safe_softmax(scores, dim=1) if mask is None else _masked_softmax(scores, mask)
+
+    def _scores(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.score(self._drop(self._act(self.hidden(self._drop(x)))))
+        return scores
 
     def _drop(self, x: Tensor) -> Tensor:
         return drop(x, self.dropout, self.training)
+
+
+def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    empty = ~mask.any(1)[:, None, None]  # a sequence without tokens: any weights, times 0
+    return torch.softmax(scores.masked_fill(~mask[:, :, None] & ~empty, -math.inf), 1).masked_fill(empty, 0.0)

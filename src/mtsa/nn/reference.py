@@ -17,7 +17,8 @@ from torch import Tensor
 
 from . import score_functions
 from .dropout import factors
-from .mask_specs import Span
+from .packing import attend_padded, is_padded_here
+from .positions import Span
 from .spec import AttentionSpec
 
 
@@ -31,7 +32,7 @@ def token_exponent(
     tile, keys = tile or (0, q.shape[2]), keys or (0, k.shape[2])
     score = (q @ k.transpose(-1, -2)) * spec.scale  # [B, H, N, M]
     exponent = score_functions.apply(spec.score_function, score)
-    bias = spec.masks.bias(tile, keys, exponent)
+    bias = spec.bias(tile, keys, exponent)
     if bias is not None:
         exponent = exponent + bias
     allowed = spec.allowed(tile, keys, q.device)
@@ -66,6 +67,8 @@ def safe_softmax(exponent: Tensor, dim: int) -> Tensor:
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Return tensorized attention by its definition: [B, H, N, D]."""
+    if is_padded_here(spec, q):
+        return attend_padded(attend, spec, q, k, v, s, seed)
     q, k, v, s = spec.prepare_inputs(q, k, v, s)
     weight = weight_tensor(spec, q, k, s)  # [B, H, N, M, D]
     if seed is not None:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from . import score_functions
-from .mask_specs import HeadMasks, MaskChoice, Span, per_head
+from .mask_specs import HeadMasks, MaskChoice, per_head
 from .padding import check_attention_mask
+from .positions import FROM_ZERO, Positions, Span, check_positions
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -31,6 +32,7 @@ class AttentionSpec:
     dropout_p: float
     dtype: torch.dtype
     skip_padded_queries: bool = False  # self-attention of a layer, which zeroes its output at padded positions anyway
+    positions: Positions = FROM_ZERO
 
     @property
     def score_function(self) -> Callable[[Tensor], Tensor]:
@@ -48,11 +50,15 @@ class AttentionSpec:
 
     def allowed(self, tile: Span, keys: Span, device: torch.device) -> Tensor | None:
         """Return masks and padding of queries `tile` and `keys`, bool, broadcastable to [B, H, t, u]; None: all allowed."""
-        allowed = self.masks.allowed(tile, keys, device)
+        allowed = self.masks.allowed(tile, keys, device, self.positions)
         if self.attention_mask is None:
             return allowed
         real = self.attention_mask[:, None, None, keys[0] : keys[1]]  # [B, 1, 1, u]
         return real if allowed is None else allowed & real
+
+    def bias(self, tile: Span, keys: Span, like: Tensor) -> Tensor | None:
+        """Return the bias of queries `tile` and `keys`, [B or 1, H, t, u] in the dtype of `like`; None: no bias."""
+        return self.masks.bias(tile, keys, like, self.positions)
 
     def prepare_inputs(self, q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the four tensors in the compute dtype, with 0 at padded keys, so that NaN there has no effect."""
@@ -87,6 +93,8 @@ def make_spec(
     score_activation: score_functions.ScoreActivation = "logsigmoid",
     scale: float | None = None,
     dropout_p: float = 0.0,
+    cu_seqlens: Tensor | None = None,
+    query_offset: int | Tensor = 0,
     skip_padded_queries: bool = False,
 ) -> AttentionSpec:
     """Check the arguments of a call.
@@ -96,7 +104,10 @@ def make_spec(
         ValueError: mismatched shapes, or a number out of range.
     """
     shape = _check_tensors(q, k, v, s)
+    positions = check_positions(cu_seqlens, query_offset, shape, q.device)
     if attention_mask is not None:
+        if cu_seqlens is not None:
+            raise ValueError("packed input has no padding; pass either cu_seqlens or attention_mask, not both")
         attention_mask = check_attention_mask(attention_mask, shape[0], shape[3], q.device)
     score_functions.score_function(score_activation, "score_activation")
     head_masks = per_head(masks, shape)
@@ -111,6 +122,7 @@ def make_spec(
         dropout_p=check_probability(dropout_p, "dropout_p"),
         dtype=q.dtype,
         skip_padded_queries=skip_padded_queries,
+        positions=positions,
     )
 
 

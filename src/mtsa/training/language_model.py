@@ -1,4 +1,4 @@
-"""Pretraining of a small GPT on text, for transfer experiments; `transformers` loads the result.
+"""Pretraining of a small GPT on text, with dot-product or tensorized attention; `transformers` loads the result.
 
 Notation: B batch, N tokens.
 """
@@ -24,11 +24,12 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedTokenizerFast
+from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from mtsa.errors import InputError
 from mtsa.files import replacing, write_json
 from mtsa.machine import environment_info
+from mtsa.models.gpt import MtsaGPTConfig, MtsaGPTLMHeadModel
 from mtsa.models.transformers_logging import silence_transformers
 from mtsa.progress import progress
 
@@ -47,10 +48,14 @@ _CHECKPOINTS = "checkpoints"
 _log = logging.getLogger(__name__)
 
 
+ATTENTIONS = ("multihead", "mtsa")
+
+
 @dataclass(frozen=True)
 class Setting:
     """Model size and training schedule."""
 
+    attention: str = "multihead"  # "mtsa": tensorized attention, in a model with as many parameters
     layers: int = 4
     width: int = 256
     heads: int = 4
@@ -116,7 +121,7 @@ def _pretrain(
             partial.unlink()
         write_json(out / _BEGUN, identity)
     torch.manual_seed(setting.seed)
-    model = OpenAIGPTLMHeadModel(_config(setting, tokenizer))
+    model = _model(setting, tokenizer)
     parameters = sum(value.numel() for value in model.parameters())
     if is_main:
         _log.info(
@@ -132,6 +137,7 @@ def _pretrain(
     with report_write_errors(out):
         _write(out, model, tokenizer, setting)
     record = {**environment_info(), **identity, "texts": len(texts), "tokens": train.numel(), "seconds": run.seconds}
+    record |= {"parameters": parameters, "dev_tokens": dev[:, 1:].numel()}
     write_json(out / _RECORD, {**record, "dev_loss": loss, "dev_perplexity": math.exp(loss), "curve": run.curve})
     _remove_checkpoints(out)
     _log.info(f"dev loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {run.seconds:.0f} s: {out}")
@@ -155,9 +161,7 @@ def _init_processes(batch: int) -> None:
 class _PretrainingLoop:
     """The training loop, with atomic checkpoints."""
 
-    def __init__(
-        self, model: OpenAIGPTLMHeadModel, setting: Setting, rows: Tensor, folder: Path, *, sharded: bool = False
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, setting: Setting, rows: Tensor, folder: Path, *, sharded: bool = False) -> None:
         self.model, self.setting, self.rows, self.folder = model, setting, rows, folder
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         self.sharded = sharded and self.world > 1
@@ -278,24 +282,21 @@ def _row_loss(model: nn.Module, rows: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _loss(model: OpenAIGPTLMHeadModel, rows: Tensor, batch: int) -> float:
+def _loss(model: PreTrainedModel, rows: Tensor, batch: int) -> float:
     model.eval()
     parts = rows.split(batch)
     return sum(_row_loss(model, part).item() * len(part) for part in parts) / len(rows)
 
 
-def _config(setting: Setting, tokenizer: Tokenizer) -> OpenAIGPTConfig:
-    return OpenAIGPTConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        n_positions=setting.length,
-        n_embd=setting.width,
-        n_layer=setting.layers,
-        n_head=setting.heads,
-        architectures=["OpenAIGPTLMHeadModel"],
-    )
+def _model(setting: Setting, tokenizer: Tokenizer) -> PreTrainedModel:
+    sizes = {"n_positions": setting.length, "n_embd": setting.width, "n_layer": setting.layers, "n_head": setting.heads}
+    sizes |= {"vocab_size": tokenizer.get_vocab_size()}
+    if setting.attention == "mtsa":
+        return MtsaGPTLMHeadModel(MtsaGPTConfig(**sizes, architectures=["MtsaGPTLMHeadModel"]))
+    return OpenAIGPTLMHeadModel(OpenAIGPTConfig(**sizes, architectures=["OpenAIGPTLMHeadModel"]))
 
 
-def _write(out: Path, model: OpenAIGPTLMHeadModel, tokenizer: Tokenizer, setting: Setting) -> None:
+def _write(out: Path, model: PreTrainedModel, tokenizer: Tokenizer, setting: Setting) -> None:
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         unk_token=UNKNOWN,

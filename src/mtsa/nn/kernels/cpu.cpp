@@ -24,15 +24,22 @@
 
 namespace {
 
-constexpr int64_t VERSION = 2;  // of the interface; see kernels/cpu.py
+constexpr int64_t VERSION = 3;  // of the interface; see kernels/cpu.py
 constexpr float TINY = 1e-20f;  // a denominator below this is not trusted: both its factors are at most 1
 constexpr float LARGE = 16.f, SATURATED = 1e-6f;  // values, and the share of the other keys, from which on noise is avoided
 constexpr float EMPTY = 0.f, FLAGGED = -1.f, ONE_KEY = -2.f;  // what `total` holds where it is no sum
 constexpr long BLOCK = 1024;    // entries that share the key of their dropout factors
 
 // The arguments of one call. Strides count floats, in the order batch, head, position (and key, for pairs).
+//
+// Packed sequences are the B "batches" of a call whose tensors have one batch: sequence b has the rows bounds[b] to
+// bounds[b + 1] - 1. Each head of a sequence is worked on as a call of its own, in which pointers start at its first row.
 struct Call {
   long B, H, N, M, I, D;
+  const int64_t *bounds, *offsets;  // of packed sequences [B + 1]; position of the first query of each sequence [B]; null: 0
+  long rows;                        // of a head in total and shift
+  long first, offset, unit;         // of one head: its first row, the position of its first query, and its number b * H + h
+  long longest, pairs;              // the longest sequence of keys, and the number of pairs of a head in all sequences
   const float *q, *k, *v, *s;
   long qs[3], ks[3], vs[3], ss[3];
   const uint8_t *key_mask, *query_mask;  // [B, M], [B, N]; null: no padding
@@ -56,7 +63,7 @@ struct Call {
   float *dq, *dk, *dv, *ds;  // with the strides of q, k, v, s
 };
 
-inline long entry(const Call& c, long b, long h, long j) { return (c.of_head ? 0 : b * c.H + h) * c.N + j; }  // in total and shift
+inline long entry(const Call& c, long b, long h, long j) { return c.of_head ? j : (b * c.H + h) * c.rows + c.first + j; }  // in total and shift
 
 // Memory of one thread, kept between calls unless it is large.
 class Buffer {
@@ -261,21 +268,43 @@ const int registered = pthread_atfork(nullptr, nullptr, [] { pool = new Pool, op
 thread_local Buffer local;
 
 size_t needed(const Call& c) {
-  size_t rows = (size_t)c.M + 12, lanes = 16, tile = 64, wide = (size_t)std::min(c.M, 256L) + 64;
+  size_t rows = (size_t)c.longest + 12, lanes = 16, tile = 64, wide = (size_t)std::min(c.longest, 256L) + 64;
   size_t Ip = (size_t)c.I + lanes, Dp = (size_t)c.D + lanes;
   size_t floats = rows * (2 * Ip + 5 * Dp) + tile * (6 * wide + 2 * Ip + 5 * Dp) + wide + 2 * Dp;
-  return floats * sizeof(float) + ((size_t)c.M + 64) * 16 + 64 * 64;
+  return floats * sizeof(float) + ((size_t)c.longest + 64) * 16 + 64 * 64;
 }
 
-double work_of(const Call& c) { return (double)c.B * c.H * c.N * c.M * (c.I + 2 * c.D); }
+double work_of(const Call& c) { return (double)c.H * c.pairs * (c.I + 2 * c.D); }
+
+// The call of one head of one sequence; `b` becomes the batch of its tensors.
+Call of_unit(const Call& call, long unit, long& b) {
+  Call c = call;
+  b = unit / c.H;
+  c.unit = unit;
+  if (c.offsets != nullptr) c.offset = (long)c.offsets[b];
+  if (c.bounds == nullptr) return c;
+  c.first = (long)c.bounds[b];
+  c.N = c.M = (long)(c.bounds[b + 1] - c.bounds[b]);
+  c.seed = mixed(c.seed, (uint64_t)b);
+  b = 0;
+  c.q += c.first * c.qs[2], c.k += c.first * c.ks[2], c.v += c.first * c.vs[2], c.s += c.first * c.ss[2];
+  if (c.allowed != nullptr) c.allowed += c.first * (c.as[2] + c.as[3]);
+  if (c.bias != nullptr) c.bias += c.first * (c.bs[2] + c.bs[3]);
+  if (!c.of_head && c.out != nullptr) c.out += c.first * c.os[2];
+  if (c.grad != nullptr) c.grad += c.first * c.gs[2], c.dq += c.first * c.qs[2], c.dk += c.first * c.ks[2], c.dv += c.first * c.vs[2], c.ds += c.first * c.ss[2];
+  return c;
+}
 
 void over_heads(const Call& c, int threads, Work work, Stats& stats, const std::vector<long>* heads = nullptr) {
   size_t bytes = needed(c);
   long units = heads == nullptr ? c.B * c.H : (long)heads->size();
   pool->run(units, work_of(c) < 5e5 ? 1 : threads, [&](long unit) {
     long head = heads == nullptr ? unit : (*heads)[unit];
+    long b;
+    Call one = of_unit(c, head, b);
+    if (c.bounds != nullptr && one.N == 0) return;  // an empty sequence
     local.reserve(bytes);
-    work(c, head / c.H, head % c.H, local, stats);
+    work(one, b, head % c.H, local, stats);
   }, [] { local.trim(); });
 }
 
@@ -287,6 +316,15 @@ Call read_call(const int64_t* n, const double* x) {
   auto next = [&] { return *n++; };
   auto strides = [&](long* to, int count) { for (int i = 0; i < count; i++) to[i] = (long)next(); };
   c.B = next(), c.H = next(), c.N = next(), c.M = next(), c.I = next(), c.D = next();
+  c.bounds = reinterpret_cast<const int64_t*>(next()), c.offsets = reinterpret_cast<const int64_t*>(next());
+  c.rows = c.N, c.longest = c.M, c.pairs = c.B * c.N * c.M;
+  if (c.bounds != nullptr) {
+    c.longest = c.pairs = 0;
+    for (long b = 0; b < c.B; b++) {
+      long length = (long)(c.bounds[b + 1] - c.bounds[b]);
+      c.longest = std::max(c.longest, length), c.pairs += length * length;
+    }
+  }
   c.q = floats(next()), strides(c.qs, 3);
   c.k = floats(next()), strides(c.ks, 3);
   c.v = floats(next()), strides(c.vs, 3);
@@ -317,7 +355,7 @@ Call read_call(const int64_t* n, const double* x) {
 std::vector<long> noisy_heads(const Call& c, const Stats& stats) {
   std::vector<long> found;
   if (c.kept < 1.0) return found;
-  double suspect = (double)c.B * c.H * c.N * c.M * c.D <= (1 << 22) ? 2e5 : 1e3;
+  double suspect = (double)c.H * c.pairs * c.D <= (1 << 22) ? 2e5 : 1e3;
   float most = 0.f;
   for (float ds : stats.largest) most = std::max(most, ds);
   for (long head = 0; head < c.B * c.H; head++) {

@@ -20,7 +20,7 @@ from mtsa.nn.intervals import Interval
 from mtsa.nn.mask_specs import HeadMasks
 from mtsa.nn.spec import AttentionSpec
 
-VERSION = 2  # of the interface; see cpu.cpp
+VERSION = 3  # of the interface; see cpu.cpp
 _LONG = 1 << 20  # pairs of a head from which on output and denominators are computed again instead of being saved
 
 
@@ -103,7 +103,8 @@ def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed
 class _Native(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spec: AttentionSpec, seed: Tensor | None, *tensors: Tensor) -> Tensor:
-        long = tensors[0].shape[2] * tensors[1].shape[2] >= _LONG
+        longest = spec.positions.longest(tensors[0].shape[2])
+        long = longest * spec.positions.longest(tensors[1].shape[2]) >= _LONG
         out, total, shift = forward(spec, seed, *tensors, save=not long)
         ctx.spec, ctx.seed = spec, seed
         # The masks are saved so that autograd notices when they are changed before the backward pass.
@@ -191,10 +192,14 @@ class _Call:
         N, M = q.shape[2], v.shape[2]
         self.allowed = self.bias = None
         if masks.intervals is None:
-            self.allowed, self.bias = _dense(masks, q.shape[0], N, M)
+            self.allowed, self.bias = _dense(spec, q.shape[0], N, M)
         if masks.tensor is not None:
             self.allowed = masks.tensor if self.allowed is None else self.allowed & masks.tensor
         self.allowed = None if self.allowed is None else self.allowed.expand(q.shape[0], q.shape[1], N, M)
+        self.bounds, self.offsets = spec.positions.cu_seqlens, None
+        if not spec.positions.plain and self.bounds is None:
+            offset = spec.positions.query_offset
+            self.offsets = offset if isinstance(offset, Tensor) else torch.full((q.shape[0],), offset, dtype=torch.int64)
         self.seed = 0 if seed is None else int(seed)
         self.reals = array("d", (spec.scale, 1.0 if seed is None else 1.0 - spec.factor_dropout))
 
@@ -203,7 +208,9 @@ class _Call:
         q, k, v, s = self.tensors
         spec, mask = self.spec, self.mask
         padding = 0 if mask is None else mask.data_ptr()
-        numbers = [*q.shape[:3], *v.shape[2:3], q.shape[3], v.shape[3]]
+        sequences = q.shape[0] if self.bounds is None else self.bounds.shape[0] - 1
+        numbers = [sequences, *q.shape[1:3], *v.shape[2:3], q.shape[3], v.shape[3]]
+        numbers += (0 if tensor is None else tensor.data_ptr() for tensor in (self.bounds, self.offsets))
         for tensor in (q, k, v, s):
             numbers += (tensor.data_ptr(), *tensor.stride()[:3])
         numbers += (padding, padding if spec.skip_padded_queries else 0)
@@ -240,10 +247,10 @@ def _table(masks: HeadMasks) -> tuple[array[Any], ...]:
     return table
 
 
-def _dense(masks: HeadMasks, batch: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
+def _dense(spec: AttentionSpec, batch: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
     """Masks that are no intervals, as a tensor of bools and a tensor of biases."""
-    spans, device = ((0, queries), (0, keys)), torch.device("cpu")
-    rules = HeadMasks(masks.rules, None)
-    bias = rules.bias(*spans, torch.empty(0))
+    spans, device, masks = ((0, queries), (0, keys)), torch.device("cpu"), spec.masks
+    rules = HeadMasks(masks.rules, None, masks.tensor_bias)
+    bias = rules.bias(*spans, torch.empty(0), spec.positions)
     bias = None if bias is None else bias.detach().expand(batch, len(masks.rules), queries, keys)
-    return rules.allowed(*spans, device), bias
+    return rules.allowed(*spans, device, spec.positions), bias

@@ -246,11 +246,12 @@ static long fill(const Head& a, Tile& t, long next) {
     if (c.query_mask != nullptr && !c.query_mask[a.b * c.N + next]) continue;
     long r = t.rows++, j = next;
     t.query[r] = j;
-    t.low[r] = low_by <= -most ? 0 : a.before[std::clamp(j + low_by, 0L, c.M)];
-    t.high[r] = high_by >= most ? a.keys : a.before[std::clamp(j + high_by, 0L, c.M)];
+    long p = j + c.offset;  // its position
+    t.low[r] = low_by <= -most ? 0 : a.before[std::clamp(p + low_by, 0L, c.M)];
+    t.high[r] = high_by >= most ? a.keys : a.before[std::clamp(p + high_by, 0L, c.M)];
     if (t.high[r] < t.low[r]) t.high[r] = t.low[r];
     t.self[r] = -1;
-    if (c.no_self[a.h] && j < c.M && a.before[j + 1] > a.before[j]) t.self[r] = a.before[j];
+    if (c.no_self[a.h] && p < c.M && a.before[p + 1] > a.before[p]) t.self[r] = a.before[p];
     if (t.self[r] < t.low[r] || t.self[r] >= t.high[r]) t.self[r] = -1;
     long count = 0, single = -1;
     if (c.allowed == nullptr) {
@@ -306,7 +307,7 @@ static bool pair_bias(const Head& a, long j, long low, long high, float* bias) {
   if (rate == 0.f && c.bias == nullptr) return false;
   for (long i = low; i < high; i++) {
     long p = a.position[i];
-    bias[i - low] = -rate * (float)std::labs(p - j);
+    bias[i - low] = -rate * (float)std::labs(p - (j + c.offset));
     if (c.bias != nullptr) bias[i - low] += c.bias[a.b * c.bs[0] + a.h * c.bs[1] + j * c.bs[2] + p * c.bs[3]];
   }
   return true;
@@ -723,8 +724,8 @@ static void backward_head(const Call& c, long b, long h, Buffer& memory, Stats& 
   clear_padded(c.dk, c.ks, c.key_mask, b, h, c.M, c.I);
   clear_padded(c.dv, c.vs, c.key_mask, b, h, c.M, c.D);
   clear_padded(c.ds, c.ss, c.key_mask, b, h, c.M, c.D);
-  stats.product[b * c.H + h] = fast ? largest_lane(most_v) * largest_lane(most_dv) : 0.f;
-  stats.largest[b * c.H + h] = largest_lane(most_ds);
+  stats.product[c.unit] = fast ? largest_lane(most_v) * largest_lane(most_dv) : 0.f;
+  stats.largest[c.unit] = largest_lane(most_ds);
   if (flagged) backward_definition(a, false);
 }
 

@@ -205,11 +205,19 @@ class _Call:
         rules, rates = _rules(spec.masks.intervals, q.device)
         real, counts, reach = (rules, rules, rules) if mask is None else _padding(mask)
         self.options = {"PADDED": mask is not None, "DROPOUT": seed is not None}
-        self.masks = {"REAL": real, "REACH": reach, "RULES": rules, "RATES": rates}
+        kind, places = _places(spec, self.B, self.N, q.device)
+        self.masks = {
+            "REAL": real,
+            "REACH": reach,
+            "PLACES": rules if places is None else places,
+            "RULES": rules,
+            "RATES": rates,
+        }
         self.counts = counts
         self.seed: dict[str, Any] = {"SEED": rules if seed is None else seed.to(q.device)}
         self.seed["threshold"], self.seed["kept"] = thresholds(spec)
         self.kind = {
+            "KIND": kind,
             "LOGSIGMOID": spec.score_activation == "logsigmoid",
             "BIASED": any(interval is not None and interval.rate != 0 for interval in spec.masks.intervals),
         }
@@ -333,6 +341,22 @@ def _rules(intervals: tuple[Interval | None, ...], device: torch.device) -> tupl
     rows = [(max(one.low, -_FAR), min(one.high, _FAR), 0 if one.no_self else _FAR) for one in known]
     rates = [one.rate for one in known]
     return torch.tensor(rows, dtype=torch.int32, device=device), torch.tensor(rates, dtype=torch.float32, device=device)
+
+
+def _places(spec: AttentionSpec, batch: int, queries: int, device: torch.device) -> tuple[int, Tensor | None]:
+    """Kind of the positions, and their numbers: 0 from 0; 1 offsets [B]; 2 first and last row + 1 of each sequence [2, N]."""
+    positions = spec.positions
+    if positions.cu_seqlens is not None:
+        bounds = positions.cu_seqlens.to(device)
+        number = torch.searchsorted(bounds[1:].contiguous(), torch.arange(queries, device=device), right=True)
+        number = number.clamp(max=max(0, bounds.shape[0] - 2))
+        return 2, torch.stack([bounds[number], bounds[number + 1]]).clamp(0, queries).int()
+    if positions.plain:
+        return 0, None
+    offset = positions.query_offset
+    if isinstance(offset, Tensor):
+        return 1, offset.to(device, torch.int32)
+    return 1, torch.full((batch,), offset, dtype=torch.int32, device=device)
 
 
 def _padding(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:

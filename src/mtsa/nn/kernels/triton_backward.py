@@ -11,6 +11,7 @@ from .triton_tiles import (
     SIZES,
     allowed_pairs,
     head_rule,
+    key_limits,
     key_span,
     least_distance,
     matrix_tile,
@@ -18,14 +19,15 @@ from .triton_tiles import (
     pair_factors,
     pair_weights,
     product_tile,
+    query_places,
     query_span,
     value_factors,
 )
 
 
 @triton.jit(do_not_specialize=SIZES)
-def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-            BD: tl.constexpr):  # fmt: skip
+def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BD:
+            tl.constexpr):  # fmt: skip
     """Write A and C with DP >= D columns, and whether any entry of a tile is left to `triton_repair`."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(N, BM)
@@ -46,10 +48,10 @@ def prepare(G, OUT, TOTAL, A, C, FLAGS, N, H, gb, gh, gn, gd, D: tl.constexpr, D
 
 
 @triton.jit(do_not_specialize=SIZES)
-def queries(Q, K, X, E, A, C, REAL, REACH, RULES, RATES, SEED, SHIFT, DQ, N, M, H, scale, threshold, kept, I: tl.constexpr,
-            IP: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-            DROPOUT: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-            BD: tl.constexpr):  # fmt: skip
+def queries(Q, K, X, E, A, C, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DQ, N, M, H, scale, threshold, kept, I:
+            tl.constexpr, IP: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+            tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN:
+            tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write the gradient of a tile of queries, and a slice of their columns."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(N, BM)
@@ -58,8 +60,10 @@ def queries(Q, K, X, E, A, C, REAL, REACH, RULES, RATES, SEED, SHIFT, DQ, N, M, 
     rows = m0 + tl.arange(0, BM)
     Q, K, X, E, A, C = Q + z * N * IP, K + z * M * IP, X + z * M * DP, E + z * M * DP, A + z * N * DP, C + z * N * DP
     low, high, skipped, rate = head_rule(RULES, RATES, h)
-    least = least_distance(rows, low, high, skipped, rate, M)
-    start, end = key_span(m0, tl.minimum(m0 + BM, N) - 1, low, high, REACH, b, M, PADDED, BN)
+    places = query_places(rows, PLACES, b, KIND)
+    begin, limit = key_limits(rows, PLACES, N, M, KIND)
+    least = least_distance(places, begin, limit, low, high, skipped, rate)
+    start, end = key_span(m0, tl.minimum(m0 + BM, N) - 1, low, high, REACH, PLACES, b, N, M, PADDED, KIND, BN)
     shift = tl.zeros([BM], tl.float32)
     if not LOGSIGMOID:
         shift = tl.load(SHIFT + z * N + rows, mask=rows < N, other=0.0)
@@ -68,10 +72,11 @@ def queries(Q, K, X, E, A, C, REAL, REACH, RULES, RATES, SEED, SHIFT, DQ, N, M, 
     dq = tl.zeros([BM, BI], tl.float32)
     for n0 in range(start, end, BN):
         cols = n0 + tl.arange(0, BN)
-        row, col = rows[:, None], cols[None, :]
+        place, col = places[:, None], cols[None, :]
         r = product_tile(q, Q, K, rows, cols, N, M, IP, BI, PRECISION) * scale
-        ok = allowed_pairs(row, col, low, high, skipped, REAL + b * M, M, PADDED and not LOGSIGMOID)
-        bias = pair_bias(tl.abs(col - row), least[:, None], rate)
+        ok = allowed_pairs(place, col, begin[:, None], limit[:, None], low, high, skipped, REAL + b * M, M,
+                           PADDED and not LOGSIGMOID)  # fmt: skip
+        bias = pair_bias(tl.abs(col - place), least[:, None], rate)
         _, slope = pair_weights(r, ok, bias, shift[:, None], LOGSIGMOID, BIASED)
         d = product_tile(a, A, X, rows, cols, N, M, DP, BD, PRECISION)
         if DROPOUT:
@@ -85,11 +90,11 @@ def queries(Q, K, X, E, A, C, REAL, REACH, RULES, RATES, SEED, SHIFT, DQ, N, M, 
 
 
 @triton.jit(do_not_specialize=SIZES)
-def keys(Q, K, V, S, X, E, A, C, TOP, REAL, REACH, RULES, RATES, SEED, SHIFT, DK, DV, DS, N, M, H, vb, vh, vm, sb, sh, sm,
-         scale, threshold, kept, I: tl.constexpr, IP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr,
-         LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
-         SCORES: tl.constexpr, VALUES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-         BD: tl.constexpr):  # fmt: skip
+def keys(Q, K, V, S, X, E, A, C, TOP, REAL, REACH, PLACES, RULES, RATES, SEED, SHIFT, DK, DV, DS, N, M, H, vb, vh, vm, sb, sh,
+         sm, scale, threshold, kept, I: tl.constexpr, IP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED:
+         tl.constexpr, KIND: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, PRECISION:
+         tl.constexpr, SCORES: tl.constexpr, VALUES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD:
+         tl.constexpr):  # fmt: skip
     """Write the gradients of a tile of keys: of k (SCORES), of v and s (VALUES), or of all three; a slice of their columns."""
     tile, part = tl.program_id(0), tl.program_id(1)
     tiles = tl.cdiv(M, BN)
@@ -98,19 +103,21 @@ def keys(Q, K, V, S, X, E, A, C, TOP, REAL, REACH, RULES, RATES, SEED, SHIFT, DK
     cols = n0 + tl.arange(0, BN)
     Q, K, X, E, A, C = Q + z * N * IP, K + z * M * IP, X + z * M * DP, E + z * M * DP, A + z * N * DP, C + z * N * DP
     low, high, skipped, rate = head_rule(RULES, RATES, h)
-    start, end = query_span(n0, tl.minimum(n0 + BN, M) - 1, low, high, REACH, b, N, PADDED, BM)
+    start, end = query_span(n0, tl.minimum(n0 + BN, M) - 1, low, high, REACH, PLACES, b, N, PADDED, KIND, BM)
     k, x, e = matrix_tile(K, cols, M, 0, IP, BI), matrix_tile(X, cols, M, 0, DP, BD), matrix_tile(E, cols, M, 0, DP, BD)
     dk, dx, de = tl.zeros([BN, BI], tl.float32), tl.zeros([BN, BD], tl.float32), tl.zeros([BN, BD], tl.float32)
     for m0 in range(start, end, BM):
         rows = m0 + tl.arange(0, BM)
         row, col = rows[None, :], cols[:, None]  # tiles are [BN, BM], so that what stays is the left operand of products
-        least = least_distance(row, low, high, skipped, rate, M)
+        place = query_places(row, PLACES, b, KIND)
+        begin, limit = key_limits(row, PLACES, N, M, KIND)
+        least = least_distance(place, begin, limit, low, high, skipped, rate)
         shift = tl.zeros([1, BM], tl.float32)
         if not LOGSIGMOID:
             shift = tl.load(SHIFT + z * N + row, mask=row < N, other=0.0)
         r = product_tile(k, K, Q, cols, rows, M, N, IP, BI, PRECISION) * scale
-        ok = allowed_pairs(row, col, low, high, skipped, REAL + b * M, M, PADDED and not LOGSIGMOID)
-        pair, slope = pair_weights(r, ok, pair_bias(tl.abs(col - row), least, rate), shift, LOGSIGMOID, BIASED)
+        ok = allowed_pairs(place, col, begin, limit, low, high, skipped, REAL + b * M, M, PADDED and not LOGSIGMOID)
+        pair, slope = pair_weights(r, ok, pair_bias(tl.abs(col - place), least, rate), shift, LOGSIGMOID, BIASED)
         if DROPOUT:
             factor = tl.trans(pair_factors(SEED, z, rows, n0, BN, threshold, kept))
         if SCORES:

@@ -15,6 +15,7 @@ from torch import Tensor
 from mtsa.nn import factored
 from mtsa.nn.kernels import triton
 from mtsa.nn.mask_specs import HeadMasks, parse
+from mtsa.nn.positions import FROM_ZERO, Positions
 from mtsa.nn.spec import AttentionSpec
 
 _LENGTH = 150  # more than one tile, and no multiple of any
@@ -28,7 +29,8 @@ def failure(spec: AttentionSpec, q: Tensor, v: Tensor) -> str | None:
         return None
     masks, padded = spec.masks.intervals or (), spec.attention_mask is not None
     biased = any(interval is not None and interval.rate != 0 for interval in masks)
-    kind = (spec.score_activation, spec.dropout_p > 0, biased, padded)
+    positions = (spec.positions.plain, spec.positions.cu_seqlens is None)
+    kind = (spec.score_activation, spec.dropout_p > 0, biased, padded, *positions)
     key = (q.device.index, q.dtype, triton.precision(q.dtype), q.shape[3], v.shape[3], *kind)
     if key not in _results:
         if not torch.cuda.is_available():
@@ -67,8 +69,14 @@ def worst_error(spec: AttentionSpec, q: Tensor, v: Tensor, *, biased: bool) -> t
     masks = HeadMasks(tuple(parse(rule)[0] for rule in rules), None)
     generator = torch.Generator(q.device).manual_seed(0)
 
+    packed, batch, positions = spec.positions.cu_seqlens is not None, 2, FROM_ZERO
+    if packed:
+        batch, positions = 1, Positions(torch.tensor([0, 90, 90, 93, _LENGTH], device=q.device))
+    elif not spec.positions.plain:
+        positions = Positions(None, torch.tensor([0, 70], device=q.device))
+
     def draw(width: int) -> Tensor:
-        drawn = torch.randn(2, len(rules), _LENGTH, width, generator=generator, device=q.device)
+        drawn = torch.randn(batch, len(rules), _LENGTH, width, generator=generator, device=q.device)
         return drawn.to(q.dtype)
 
     tensors = draw(q.shape[3]), draw(q.shape[3]), draw(v.shape[3]), draw(v.shape[3])
@@ -78,7 +86,9 @@ def worst_error(spec: AttentionSpec, q: Tensor, v: Tensor, *, biased: bool) -> t
     if spec.attention_mask is not None:
         padding = torch.rand(2, _LENGTH, generator=generator, device=q.device) < 0.7
         padding[:, -1] = True
-    small = replace(spec, masks=masks, attention_mask=padding, scale=q.shape[3] ** -0.5, skip_padded_queries=False)
+    small = replace(
+        spec, masks=masks, attention_mask=padding, scale=q.shape[3] ** -0.5, skip_padded_queries=False, positions=positions
+    )
     seed = torch.tensor(2**40 + 5, device=q.device) if spec.dropout_p > 0 else None
     with torch.inference_mode(False), torch.no_grad():
         out, *saved = triton.forward(small, seed, *tensors)

@@ -11,6 +11,7 @@ from .triton_tiles import (
     allowed_count,
     allowed_pairs,
     head_rule,
+    key_limits,
     key_span,
     least_distance,
     matrix_tile,
@@ -18,6 +19,7 @@ from .triton_tiles import (
     pair_factors,
     pair_weights,
     product_tile,
+    query_places,
     value_factors,
 )
 
@@ -27,8 +29,8 @@ SATURATED = tl.constexpr(1e-6)
 
 
 @triton.jit(do_not_specialize=SIZES)
-def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, threshold, kept, D: tl.constexpr,
-            DP: tl.constexpr, PADDED: tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, threshold, kept, D: tl.constexpr, DP:
+            tl.constexpr, PADDED: tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write X and E with DP >= D columns, 0 at padded keys, the maxima c, and the largest |v| of each slice of features."""
     z, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     b, h = z // H, z % H
@@ -66,10 +68,10 @@ def prepare(V, S, REAL, SEED, X, E, TOP, LARGEST, M, H, vb, vh, vm, sb, sh, sm, 
 
 
 @triton.jit(do_not_specialize=SIZES)
-def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, RULES, RATES, SEED, OUT, TOTAL, SHIFT, FLAGS, N, M, H, scale, threshold,
-           kept, I: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr,
-           BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr,
-           BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, SHIFT, FLAGS, N, M, H, scale,
+           threshold, kept, I: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr,
+           LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, PRECISION:
+           tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
     """Write output, denominators and row maxima of a tile of queries and a slice of features.
 
     Denominators are inf in rows without a key, and -inf where they cannot be trusted: `triton_repair` computes those entries,
@@ -86,8 +88,10 @@ def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, RULES, RATES, SEED, OUT, TO
     rows, features = m0 + tl.arange(0, BM), part * BD + tl.arange(0, BD)
     Q, K, X, E = Q + z * N * I, K + z * M * I, X + z * M * DP, E + z * M * DP
     low, high, skipped, rate = head_rule(RULES, RATES, h)
-    least = least_distance(rows, low, high, skipped, rate, M)
-    start, end = key_span(m0, tl.minimum(m0 + BM, N) - 1, low, high, REACH, b, M, PADDED, BN)
+    places = query_places(rows, PLACES, b, KIND)
+    begin, limit = key_limits(rows, PLACES, N, M, KIND)
+    least = least_distance(places, begin, limit, low, high, skipped, rate)
+    start, end = key_span(m0, tl.minimum(m0 + BM, N) - 1, low, high, REACH, PLACES, b, N, M, PADDED, KIND, BN)
     num, den = tl.zeros([BM, BD], tl.float32), tl.zeros([BM, BD], tl.float32)
     shift = tl.full([BM], float("-inf"), tl.float32)
     if CHECK and not LOGSIGMOID:
@@ -96,9 +100,10 @@ def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, RULES, RATES, SEED, OUT, TO
     for n0 in range(start, end, BN):
         cols = n0 + tl.arange(0, BN)
         r = product_tile(q, Q, K, rows, cols, N, M, I, BI, PRECISION) * scale
-        row, col = rows[:, None], cols[None, :]
-        ok = allowed_pairs(row, col, low, high, skipped, REAL + b * M, M, PADDED and not LOGSIGMOID)
-        bias = pair_bias(tl.abs(col - row), least[:, None], rate)
+        place, col = places[:, None], cols[None, :]
+        ok = allowed_pairs(place, col, begin[:, None], limit[:, None], low, high, skipped, REAL + b * M, M,
+                           PADDED and not LOGSIGMOID)  # fmt: skip
+        bias = pair_bias(tl.abs(col - place), least[:, None], rate)
         if LOGSIGMOID or CHECK:  # no running maximum
             e, _ = pair_weights(r, ok, bias, shift[:, None], LOGSIGMOID, BIASED)
         else:
@@ -120,7 +125,8 @@ def attend(Q, K, X, E, LARGEST, REAL, COUNTS, REACH, RULES, RATES, SEED, OUT, TO
             num = tl.dot(pair.to(x.dtype), x, num, input_precision=PRECISION)
         den = tl.dot(e.to(weight.dtype), weight, den, input_precision=PRECISION)
     inside = (rows < N)[:, None] & (features < D)[None, :]
-    some = inside & (allowed_count(rows, low, high, skipped, COUNTS + b * (M + 1), N, M, PADDED) > 0)[:, None]
+    count = allowed_count(rows, places, begin, limit, low, high, skipped, COUNTS + b * (M + 1), N, PADDED)
+    some = inside & (count > 0)[:, None]
     at = (z * N + rows[:, None]) * D + features[None, :]
     flag = FLAGS + tile * tl.num_programs(1) + part
     if CHECK:

@@ -11,30 +11,32 @@ from .triton_tiles import (
     SIZES,
     allowed_pairs,
     head_rule,
+    key_limits,
     key_span,
     least_distance,
     pair_bias,
     pair_factors,
+    query_places,
     sigmoids,
     value_factors,
 )
 
 
 @triton.jit
-def _row_exponent(q, K, REAL, row, cols, low, high, skipped, rate, N, M, scale, I: tl.constexpr, PADDED: tl.constexpr,
-                  LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, BI: tl.constexpr):  # fmt: skip
+def _row_exponent(q, K, REAL, place, begin, limit, cols, low, high, skipped, rate, M, scale, I: tl.constexpr, PADDED:
+                  tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr, BI: tl.constexpr):  # fmt: skip
     """Return for one query and a tile of keys: sigma_t(score) + bias, its derivative, which are allowed, and the keys."""
     columns = tl.arange(0, BI)
     k = tl.load(K + cols[:, None] * I + columns[None, :], mask=(cols < M)[:, None] & (columns < I)[None, :], other=0.0)
     k = k.to(tl.float32)
     r = tl.sum(k * q[None, :], 1) * scale
-    ok = allowed_pairs(row, cols, low, high, skipped, REAL, M, PADDED)
+    ok = allowed_pairs(place, cols, begin, limit, low, high, skipped, REAL, M, PADDED)
     slope = tl.full([cols.shape[0]], 1.0, tl.float32)
     if LOGSIGMOID:
         _, slope = sigmoids(r)
         r = tl.minimum(r, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(r)))
     if BIASED:
-        r = r + pair_bias(tl.abs(cols - row), least_distance(row, low, high, skipped, rate, M), rate)
+        r = r + pair_bias(tl.abs(cols - place), least_distance(place, begin, limit, low, high, skipped, rate), rate)
     return tl.where(ok, r, float("-inf")), slope, ok, k
 
 
@@ -45,9 +47,9 @@ def _row_factors(SEED, z, row, first, BN: tl.constexpr, threshold, kept):
 
 
 @triton.jit
-def _row_softmax(q, K, V, S, REAL, SEED, z, row, features, wide, start, end, low, high, skipped, rate, N, M, vm, sm, scale,
-                 threshold, kept, I: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-                 DROPOUT: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr):  # fmt: skip
+def _row_softmax(q, K, V, S, REAL, SEED, z, row, place, begin, limit, features, wide, start, end, low, high, skipped, rate, M,
+                 vm, sm, scale, threshold, kept, I: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED:
+                 tl.constexpr, DROPOUT: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr):  # fmt: skip
     """Return for one query and each feature: maximum and sum of the weights, a centre, and the mean of v minus the centre.
 
     The centre is the value of the key with the largest weight: differences from it keep their precision where that key has
@@ -58,8 +60,8 @@ def _row_softmax(q, K, V, S, REAL, SEED, z, row, features, wide, start, end, low
     mean, centre = total, total
     for first in range(start, end, BN):
         cols = first + tl.arange(0, BN)
-        exponent, _, ok, _ = _row_exponent(q, K, REAL, row, cols, low, high, skipped, rate, N, M, scale, I, PADDED,
-                                           LOGSIGMOID, BIASED, BI)  # fmt: skip
+        exponent, _, ok, _ = _row_exponent(q, K, REAL, place, begin, limit, cols, low, high, skipped, rate, M, scale, I,
+                                           PADDED, LOGSIGMOID, BIASED, BI)  # fmt: skip
         inside = ok[:, None] & wide[None, :]
         s = tl.load(S + cols[:, None] * sm + features[None, :], mask=inside, other=float("-inf")).to(tl.float32)
         v = tl.load(V + cols[:, None] * vm + features[None, :], mask=inside, other=0.0).to(tl.float32)
@@ -83,9 +85,10 @@ def _row_softmax(q, K, V, S, REAL, SEED, z, row, features, wide, start, end, low
 
 
 @triton.jit(do_not_specialize=SIZES)
-def attend(Q, K, V, S, REAL, REACH, RULES, RATES, SEED, OUT, TOTAL, FLAGS, N, M, H, vb, vh, vm, sb, sh, sm, scale, threshold,
-           kept, I: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-           DROPOUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr, BD: tl.constexpr):  # fmt: skip
+def attend(Q, K, V, S, REAL, REACH, PLACES, RULES, RATES, SEED, OUT, TOTAL, FLAGS, N, M, H, vb, vh, vm, sb, sh, sm, scale,
+           threshold, kept, I: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+           tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
+           BD: tl.constexpr):  # fmt: skip
     """Write the output of flagged entries; BM and BD are those of the forward pass."""
     tile, part = tl.program_id(0), tl.program_id(1)
     if tl.load(FLAGS + tile * tl.num_programs(1) + part) == 0:
@@ -101,10 +104,12 @@ def attend(Q, K, V, S, REAL, REACH, RULES, RATES, SEED, OUT, TOTAL, FLAGS, N, M,
         flagged = tl.load(TOTAL + (z * N + row) * D + features, mask=wide, other=1.0) < 0
         if tl.max(flagged.to(tl.int32), 0) > 0:
             q = tl.load(Q + (z * N + row) * I + columns, mask=columns < I, other=0.0).to(tl.float32)
-            start, end = key_span(row, row, low, high, REACH, b, M, PADDED, BN)
-            _, _, centre, mean = _row_softmax(q, K, V, S, REAL + b * M, SEED, z, row, features, wide, start, end, low, high,
-                                              skipped, rate, N, M, vm, sm, scale, threshold, kept, I, PADDED, LOGSIGMOID,
-                                              BIASED, DROPOUT, BN, BI)  # fmt: skip
+            start, end = key_span(row, row, low, high, REACH, PLACES, b, N, M, PADDED, KIND, BN)
+            place = query_places(row, PLACES, b, KIND)
+            begin, limit = key_limits(row, PLACES, N, M, KIND)
+            _, _, centre, mean = _row_softmax(q, K, V, S, REAL + b * M, SEED, z, row, place, begin, limit, features, wide,
+                                              start, end, low, high, skipped, rate, M, vm, sm, scale, threshold, kept, I,
+                                              PADDED, LOGSIGMOID, BIASED, DROPOUT, BN, BI)  # fmt: skip
             at = OUT + ((b * N + row) * H + h) * D + features
             tl.store(at, (centre + mean).to(OUT.dtype.element_ty), mask=flagged)
 
@@ -145,11 +150,11 @@ def _fill_zero(P, count, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=SIZES)
-def differentiate(Q, K, V, S, G, REAL, REACH, RULES, RATES, SEED, TOTAL, FLAGS, LARGEST, MOST, DQ, DK, DV, DS, WK, WV, WS, N,
-                  M, H, flags, parts, vb, vh, vm, sb, sh, sm, gb, gh, gn, gd, scale, threshold, kept, suspect, I: tl.constexpr,
-                  IP: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, LOGSIGMOID: tl.constexpr, BIASED: tl.constexpr,
-                  DROPOUT: tl.constexpr, CHECK: tl.constexpr, APART: tl.constexpr, BN: tl.constexpr, BI: tl.constexpr,
-                  BD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def differentiate(Q, K, V, S, G, REAL, REACH, PLACES, RULES, RATES, SEED, TOTAL, FLAGS, LARGEST, MOST, DQ, DK, DV, DS, WK, WV,
+                  WS, N, M, H, flags, parts, vb, vh, vm, sb, sh, sm, gb, gh, gn, gd, scale, threshold, kept, suspect, I:
+                  tl.constexpr, IP: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr, KIND: tl.constexpr, LOGSIGMOID:
+                  tl.constexpr, BIASED: tl.constexpr, DROPOUT: tl.constexpr, CHECK: tl.constexpr, APART: tl.constexpr, BN:
+                  tl.constexpr, BI: tl.constexpr, BD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Add the gradients of the flagged entries of a head, which belongs to one program, so that no sum is shared.
 
     With CHECK, all entries of a head are computed whose gradient of s is nothing but rounding noise; MOST is the largest
@@ -183,7 +188,9 @@ def differentiate(Q, K, V, S, G, REAL, REACH, RULES, RATES, SEED, TOTAL, FLAGS, 
         tl.debug_barrier()
     columns = tl.arange(0, BI)
     for row in range(N):
-        start, end = key_span(row, row, low, high, REACH, b, M, PADDED, BN)
+        start, end = key_span(row, row, low, high, REACH, PLACES, b, N, M, PADDED, KIND, BN)
+        place = query_places(row, PLACES, b, KIND)
+        begin, limit = key_limits(row, PLACES, N, M, KIND)
         dq = tl.zeros([BI], tl.float32)
         q = tl.load(Q + row * IP + columns, mask=columns < I, other=0.0).to(tl.float32)
         for part in range(tl.cdiv(D, BD)):
@@ -193,14 +200,15 @@ def differentiate(Q, K, V, S, G, REAL, REACH, RULES, RATES, SEED, TOTAL, FLAGS, 
             flagged = total < bound
             if tl.max(flagged.to(tl.int32), 0) > 0:
                 top, total, centre, mean = _row_softmax(
-                    q, K, V, S, REAL + b * M, SEED, z, row, features, wide, start, end, low, high, skipped, rate, N, M, vm, sm,
-                    scale, threshold, kept, IP, PADDED, LOGSIGMOID, BIASED, DROPOUT, BN, BI)  # fmt: skip
+                    q, K, V, S, REAL + b * M, SEED, z, row, place, begin, limit, features, wide, start, end, low, high,
+                    skipped, rate, M, vm, sm, scale, threshold, kept, IP, PADDED, LOGSIGMOID, BIASED, DROPOUT, BN,
+                    BI)  # fmt: skip
                 top = tl.where(top == float("-inf"), 0.0, top)
                 g = tl.load(G + b * gb + h * gh + row * gn + features * gd, mask=flagged, other=0.0).to(tl.float32)
                 for first in range(start, end, BN):
                     cols = first + tl.arange(0, BN)
-                    exponent, slope, ok, k = _row_exponent(q, K, REAL + b * M, row, cols, low, high, skipped, rate, N, M,
-                                                           scale, IP, PADDED, LOGSIGMOID, BIASED, BI)  # fmt: skip
+                    exponent, slope, ok, k = _row_exponent(q, K, REAL + b * M, place, begin, limit, cols, low, high, skipped,
+                                                           rate, M, scale, IP, PADDED, LOGSIGMOID, BIASED, BI)  # fmt: skip
                     inside = ok[:, None] & flagged[None, :]
                     s = tl.load(S + cols[:, None] * sm + features[None, :], mask=inside, other=float("-inf")).to(tl.float32)
                     v = tl.load(V + cols[:, None] * vm + features[None, :], mask=inside, other=0.0).to(tl.float32)

@@ -29,9 +29,30 @@ def head_rule(RULES, RATES, head):
 
 
 @triton.jit
-def key_span(first, last, low, high, REACH, batch, M, PADDED: tl.constexpr, STEP: tl.constexpr):
+def query_places(rows, PLACES, batch, KIND: tl.constexpr):
+    """Return the key rows at the positions of queries: later ones with KIND 1, where PLACES are the offsets of the batch."""
+    if KIND == 1:
+        return rows + tl.load(PLACES + batch)
+    return rows
+
+
+@triton.jit
+def key_limits(rows, PLACES, N, M, KIND: tl.constexpr):
+    """Return the first key and the last key + 1 of the sequence of each query; with KIND 2 (packed) PLACES [2, N] has them."""
+    if KIND == 2:
+        return tl.load(PLACES + rows, mask=rows < N, other=0), tl.load(PLACES + N + rows, mask=rows < N, other=0)
+    return rows * 0, rows * 0 + M
+
+
+@triton.jit
+def key_span(first, last, low, high, REACH, PLACES, batch, N, M, PADDED: tl.constexpr, KIND: tl.constexpr,
+             STEP: tl.constexpr):  # fmt: skip
     """Return the keys that queries `first` to `last` attend to, from a multiple of STEP on."""
-    start, end = tl.maximum(first + low, 0), tl.minimum(last + high, M)
+    begin, limit = 0, M
+    if KIND == 2:
+        begin, limit = tl.load(PLACES + first), tl.load(PLACES + N + last)
+    start = tl.maximum(query_places(first, PLACES, batch, KIND) + low, begin)
+    end = tl.minimum(query_places(last, PLACES, batch, KIND) + high, limit)
     if PADDED:  # between the first and the last token
         start = tl.maximum(start, tl.load(REACH + 2 * batch))
         end = tl.minimum(end, tl.load(REACH + 2 * batch + 1))
@@ -39,50 +60,57 @@ def key_span(first, last, low, high, REACH, batch, M, PADDED: tl.constexpr, STEP
 
 
 @triton.jit
-def query_span(first, last, low, high, REACH, batch, N, PADDED: tl.constexpr, STEP: tl.constexpr):
+def query_span(first, last, low, high, REACH, PLACES, batch, N, PADDED: tl.constexpr, KIND: tl.constexpr,
+               STEP: tl.constexpr):  # fmt: skip
     """Return the queries that attend to any of keys `first` to `last`, from a multiple of STEP on."""
     if PADDED:
         first = tl.maximum(first, tl.load(REACH + 2 * batch))
         last = tl.minimum(last, tl.load(REACH + 2 * batch + 1) - 1)
-    start, end = tl.maximum(first - high + 1, 0), tl.minimum(last - low + 1, N)
+    begin, limit, offset = 0, N, 0
+    if KIND == 1:
+        offset = tl.load(PLACES + batch)
+    if KIND == 2:
+        begin, limit = tl.load(PLACES + first), tl.load(PLACES + N + last)
+    start, end = tl.maximum(first - high + 1 - offset, begin), tl.minimum(last - low + 1 - offset, limit)
     return start // STEP * STEP, tl.where(first > last, 0, end)
 
 
 @triton.jit
-def allowed_pairs(row, col, low, high, skipped, REAL, M, USE_REAL: tl.constexpr):
+def allowed_pairs(place, col, begin, end, low, high, skipped, REAL, M, USE_REAL: tl.constexpr):
     """Return which pairs the mask of the head allows; with USE_REAL, only those whose key is a token.
 
-    `row` and `col` are positions of queries and keys, and broadcast: [BM, 1] and [1, BN], or [1, BM] and [BN, 1]. Queries
-    beyond the last one need no mask: they have no gradient, and their output is not written.
+    `place` and `col` are positions of queries and keys, and broadcast: [BM, 1] and [1, BN], or [1, BM] and [BN, 1]; `begin`
+    and `end` are the limits of the keys of each query. Queries beyond the last one need no mask: they have no gradient, and
+    their output is not written.
     """
-    gap = col - row
-    ok = (col < M) & (gap >= low) & (gap < high) & (gap != skipped)
+    gap = col - place
+    ok = (col >= begin) & (col < end) & (gap >= low) & (gap < high) & (gap != skipped)
     if USE_REAL:
         ok = ok & (tl.load(REAL + col, mask=col < M, other=0) != 0)
     return ok
 
 
 @triton.jit
-def allowed_count(rows, low, high, skipped, COUNTS, N, M, PADDED: tl.constexpr):
+def allowed_count(rows, places, begin, end, low, high, skipped, COUNTS, N, PADDED: tl.constexpr):
     """Return how many keys each query attends to; COUNTS are the numbers of tokens before each position, [M + 1]."""
-    first, last = tl.maximum(rows + low, 0), tl.minimum(rows + high, M)
+    first, last = tl.maximum(places + low, begin), tl.minimum(places + high, end)
     some = (first < last) & (rows < N)
-    itself = some & (first <= rows) & (rows < last)
+    itself = some & (first <= places) & (places < last)
     count = last - first
     here = itself.to(tl.int32)
     if PADDED:
         count = tl.load(COUNTS + last, mask=some, other=0) - tl.load(COUNTS + first, mask=some, other=0)
-        here = tl.load(COUNTS + rows + 1, mask=itself, other=0) - tl.load(COUNTS + rows, mask=itself, other=0)
+        here = tl.load(COUNTS + places + 1, mask=itself, other=0) - tl.load(COUNTS + places, mask=itself, other=0)
     return tl.where(some, count - tl.where(skipped == 0, here, 0), 0)
 
 
 @triton.jit
-def least_distance(rows, low, high, skipped, rate, M):
+def least_distance(places, begin, end, low, high, skipped, rate):
     """Return the distance of the key with the largest bias: of the nearest key, or the farthest if the rate is negative."""
-    first, last = tl.maximum(rows + low, 0), tl.minimum(rows + high, M) - 1
-    outside = tl.maximum(tl.maximum(first - rows, rows - last), 0)
+    first, last = tl.maximum(places + low, begin), tl.minimum(places + high, end) - 1
+    outside = tl.maximum(tl.maximum(first - places, places - last), 0)
     near = tl.where(outside == skipped, 1, outside)
-    return tl.where(rate >= 0, near, tl.maximum(tl.abs(first - rows), tl.abs(last - rows)))
+    return tl.where(rate >= 0, near, tl.maximum(tl.abs(first - places), tl.abs(last - places)))
 
 
 @triton.jit
