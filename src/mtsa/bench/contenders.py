@@ -157,6 +157,7 @@ class EncoderLayer(nn.Module):
 
 _ENCODERS: dict[str, Callable[[int], dict[str, int]]] = {
     "mtsa": lambda width: {"head_dim": width // 2},
+    "hierarchical_mtsa": lambda width: {"head_dim": width // 4},
     "stacked_mtsa": lambda width: {"width": width, "heads": 2, "hidden": 4 * width, "layers": 1},
     **{
         name: lambda width: {"width": width, "hidden": 4 * width, "layers": 1}

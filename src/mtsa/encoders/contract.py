@@ -5,6 +5,8 @@ Notation: B batch, N tokens, E in_dim, C out_dim.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,8 +18,11 @@ from mtsa.nn.linear import glorot_linear
 class Encoder(nn.Module):
     """Base class: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] returns [B, N, out_dim].
 
-    True in `keep` marks a real token. Values at padded positions never affect real tokens, and the output there is 0.
+    True in `keep` marks a real token. Values at padded positions never affect real tokens, and the output there is 0. If
+    `reads_sentence_ends` is true, it also takes a mask of the tokens that end a sentence, bool [B, N] or None.
     """
+
+    reads_sentence_ends: ClassVar[bool] = False
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()

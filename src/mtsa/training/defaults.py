@@ -109,6 +109,7 @@ def translator_settings(pairs: int) -> Sections:
 
 _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
     "mtsa": {"head_dim": 150},
+    "hierarchical_mtsa": {"head_dim": 75},
     "stacked_mtsa": {"layers": 4, "attention_dropout": 0.1},
     "stacked_multihead": {"layers": 4, "attention_dropout": 0.1},
     "stacked_bilstm": {"layers": 4},
