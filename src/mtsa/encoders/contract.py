@@ -23,6 +23,7 @@ class Encoder(nn.Module):
     """
 
     reads_sentence_ends: ClassVar[bool] = False
+    long_texts: ClassVar[bool] = False  # whether the default settings are those for documents
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()

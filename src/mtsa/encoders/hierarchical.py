@@ -97,6 +97,7 @@ class HierarchicalMtsaEncoder(Encoder):
     """
 
     reads_sentence_ends: ClassVar[bool] = True
+    long_texts: ClassVar[bool] = True
 
     def __init__(
         self,

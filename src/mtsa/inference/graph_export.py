@@ -162,7 +162,7 @@ class ExportSpec:
     def longest(self) -> int:
         """Maximum input length, that of the pretrained model; 0: no limit."""
         pretrained = getattr(self.model.config, "pretrained", None)
-        if pretrained is None:
+        if pretrained is None or self.model.config.window:
             return 0
         from mtsa.models.pretrained import config_from_values, max_input_length
 

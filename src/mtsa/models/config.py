@@ -17,7 +17,10 @@ class BaseConfig(PretrainedConfig):
         encoder_options: options of the context encoder.
         activation: activation of the dense layers.
         dropout: dropout probability on the input of every dense layer.
+        sentence_ends: ids of the tokens that end a sentence, for an encoder with blocks of sentences.
         pretrained: configuration of a pretrained model that replaces the word vectors; None for word vectors.
+        window: tokens of the windows in which the pretrained model reads a longer text, special tokens before and after it;
+            empty: no windows.
         kwargs: arguments of `PretrainedConfig`.
     """
 
@@ -29,12 +32,15 @@ class BaseConfig(PretrainedConfig):
         encoder_options: dict[str, Any] | None = None,
         activation: str = "relu",
         dropout: float = 0.0,
+        sentence_ends: list[int] | None = None,
         pretrained: dict[str, Any] | None = None,
+        window: list[int] | None = None,
         **kwargs: Any,
     ) -> None:
         self.words, self.width = list(words), width
         self.encoder, self.encoder_options = encoder, dict(encoder_options or {})
         self.activation, self.dropout, self.pretrained = activation, dropout, pretrained
+        self.sentence_ends, self.window = list(sentence_ends or []), list(window or [])
         kwargs.setdefault("pad_token_id", 0)
         super().__init__(**kwargs)
 

@@ -21,7 +21,9 @@ class NetworkConfig:
     encoder_options: dict[str, Any] = {}  # noqa: RUF012  # never changed
     activation: str = "relu"
     dropout: float = 0.0
+    sentence_ends: list[int] = []  # noqa: RUF012  # never changed
     pretrained: dict[str, Any] | None = None
+    window: list[int] = []  # noqa: RUF012  # never changed
     pooling: str = "source2token"
     hidden: int = 300
     target: tuple[float, float] = (0.0, 1.0)

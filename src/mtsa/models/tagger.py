@@ -99,7 +99,7 @@ class Tagger(BaseNetwork):
         if self.flags is not None:
             flags = torch.zeros_like(input_ids) if predicates is None else predicates
             x = torch.cat([x, self.flags(flags)], -1)  # [B, N, E + F]
-        logits = self.tags(self.encoder(x, keep))
+        logits = self.tags(self.contextualize(x, input_ids, keep))
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and predicate_labels is not None:
             loss = loss + _finder_loss(scores, predicate_labels)

@@ -90,6 +90,9 @@ class PretrainedInputs(Inputs):
         if not isinstance(getattr(config, "hidden_size", None), int):
             raise InputError(f"pretrained.model {self._name}: the configuration has no hidden_size")
         self.config = {"width": config.hidden_size, "pretrained": kept, "lm_weight": wanted.lm_weight}
+        if wanted.window:
+            special = self.tokenizer.encode("a").special_tokens_mask
+            self.config["window"] = [wanted.window, special.index(0), special[::-1].index(0)]
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: PreTrainedModel) -> None:
@@ -125,11 +128,16 @@ class PretrainedInputs(Inputs):
     def _check_length(self, recipe: Recipe, config: Any) -> None:
         from mtsa.models.pretrained import max_input_length
 
-        most = max_input_length(config)
-        if most is not None and not 0 < recipe.tokens.max_length <= most:
+        most, window = max_input_length(config), recipe.pretrained.window
+        if window and most is not None and window > most:
+            raise InputError(
+                f"pretrained.window is {window}, but {self._name} supports at most {most} tokens; "
+                f"add --set pretrained.window={most}"
+            )
+        if not window and most is not None and not 0 < recipe.tokens.max_length <= most:
             raise InputError(
                 f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} supports at most {most} tokens; "
-                f"add --set tokens.max_length={most}"
+                f"add --set tokens.max_length={most}, or read longer texts in windows: --set pretrained.window={most}"
             )
 
 
