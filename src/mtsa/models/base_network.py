@@ -50,12 +50,12 @@ class BaseNetwork(nn.Module):
         out: Tensor
         if not self.encoder.reads_sentence_ends or not ends:
             out = self.encoder(x, keep)
-            return out
-        final = ids.eq(ends[0])
-        for token in ends[1:]:
-            final = final | ids.eq(token)
-        out = self.encoder(x, keep, final)
-        return out  # noqa: RET504  # typed
+        else:
+            final = ids.eq(ends[0])
+            for token in ends[1:]:
+                final = final | ids.eq(token)
+            out = self.encoder(x, keep, final)
+        return out
 
     @property
     def device(self) -> torch.device:

@@ -60,15 +60,13 @@ def pretrained_settings(
     length = min(PRETRAINED_LENGTH, pretrained.max_length)
     if paired:
         model["pair_encoding"] = "joint" if pretrained.joins_pairs and not windows else "separate"
-    sections: Sections = {
-        "tokens": {"max_length": length},
-        "model": model,
-        "pretrained": {"window": length} if windows else {},
-    }
+    sections: Sections = {"tokens": {"max_length": length}, "model": model}
+    window = {"window": length} if windows else {}
     if frozen:
-        return {**sections, "training": dict(_FROZEN)}
+        slower = {"learning_rate": 1e-3} if windows else {}  # an encoder is trained, not only a linear layer
+        return {**sections, **({"pretrained": window} if window else {}), "training": {**_FROZEN, **slower}}
     training = {**_FINE_TUNING, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
-    return {**sections, "pretrained": {**sections["pretrained"], "lr_multiplier": 0.1}, "training": training}
+    return {**sections, "pretrained": {**window, "lr_multiplier": 0.1}, "training": training}
 
 
 DOCUMENT_LENGTH = 16_384  # tokens of a text for an encoder of documents

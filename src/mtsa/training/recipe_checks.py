@@ -138,8 +138,8 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
         )
     if wanted.window and (wanted.lm_weight or recipe.model.pair_encoding == "joint"):
         raise InputError(
-            f'{source}: pretrained.window requires pretrained.lm_weight = 0 and model.pair_encoding = "separate"; change them, '
-            "or remove it"
+            f'{source}: pretrained.window requires pretrained.lm_weight = 0 and model.pair_encoding = "separate"; '
+            "change them, or remove it"
         )
     if wanted.frozen and (wanted.lr_multiplier != 1.0 or wanted.layer_decay != 1.0 or wanted.lm_weight):
         raise InputError(
