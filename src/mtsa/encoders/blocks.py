@@ -56,6 +56,8 @@ class Blocks:
 
 def fixed_blocks(length: int, size: int) -> Blocks:
     """Return blocks of `size` positions each."""
+    if torch.compiler.is_compiling():
+        return Blocks((length + 2 * size - 1) // size, size, length)  # at least 2: a size of 1 would be a constant of the graph
     return Blocks((length + size - 1) // size, size, length)
 
 
@@ -72,8 +74,9 @@ def sentence_blocks(keep: Tensor, ends: Tensor, size: int) -> Blocks:
     B, N = keep.shape
     most = 2 * (N // (size + 1)) + 1
     number, offset = _numbers(keep, ends, size, steps=_STEPS if torch.compiler.is_compiling() else most.bit_length())
-    count = most
-    if not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
+        count = (2 * N + 2 * size + 3) // (size + 1)  # a bound from 2 on, and no sum, which the solver of torch.export needs
+    else:
         count = int(number.masked_fill(~keep, 0).max()) + 1 if B and N else 1
     rows = torch.arange(B, device=keep.device)[:, None]
     places = ((rows * count + number) * size + offset).masked_fill(~keep, B * count * size)
@@ -89,12 +92,12 @@ def _numbers(keep: Tensor, ends: Tensor, size: int, *, steps: int) -> tuple[Tens
     B, N = keep.shape
     at = torch.arange(N, device=keep.device)
     length = torch.where(keep, at + 1, 0).amax(1, keepdim=True)  # [B, 1]
-    begins = F.pad(ends[:, :-1] & ~ends[:, 1:], (1, 0), value=True)  # of sentences
+    begins = ends.index_select(1, (at - 1).clamp(min=0)) & ~ends | (at == 0)  # of sentences
     latest = _latest(begins, at)
     wanted = latest.gather(1, (at + size).clamp(max=N - 1).expand(B, N))
     jump = torch.where(wanted > at, wanted, at + size)
     jump = torch.where(at + size >= length, N, jump)
-    jump = F.pad(jump, (0, 1), value=N)  # [B, N + 1]
+    jump = torch.cat([jump, (at[-1:] + 1).expand(B, 1)], 1)  # [B, N + 1]
     reached = F.pad(torch.ones_like(jump[:, :1]), (0, N))
     for _ in range(steps):
         reached = (reached + torch.zeros_like(reached).scatter_add(1, jump, reached)).clamp(max=1)

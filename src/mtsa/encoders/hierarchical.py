@@ -49,7 +49,7 @@ class Level(nn.Module):
         layer = self.attention
         q, k, v, s = layer.project(x)  # [M, H, R, D] each
         rate = layer.attention_dropout if self.training else 0.0
-        options: dict[str, Any] = {"attention_mask": real, "score_activation": layer.score_activation}
+        options: dict[str, Any] = {"attention_mask": real, "score_activation": layer.score_activation, "backend": _backend()}
         attended = tensorized_attention(q, k, v, s, masks=layer.masks, dropout_p=rate, **options)
         context = above(self._pool(v + attended, s, real))  # [M, C]
         M, H, R, D = v.shape
@@ -64,8 +64,13 @@ class Level(nn.Module):
         """Compress values [M, H, R, D] to one vector of each block [M, C], with the softmax of the source2token scores."""
         M, H, R, D = values.shape
         query, keys = s.new_zeros(M, H, 1, 1), s.new_zeros(M, H, R, 1)  # all scores 0: the weights are those of s
-        pooled = tensorized_attention(query, keys, values, s, attention_mask=real)
+        pooled = tensorized_attention(query, keys, values, s, attention_mask=real, backend=_backend())
         return pooled.reshape(M, H * D)
+
+
+def _backend() -> str:
+    """The backend within blocks; in an exported graph the definition, which blocks are short enough for."""
+    return "reference" if torch.compiler.is_exporting() else "auto"
 
 
 def _heads_first(x: Tensor) -> Tensor:

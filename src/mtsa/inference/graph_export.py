@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import logging
 import shutil
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mtsa.tasks.encoded import EncodedData
     from mtsa.tasks.predictor import Predictor
 
+_DEFERRED = "prefer_deferred_runtime_asserts_over_guards"
 _MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 
 _INT8 = " With --int8: use the quantized model.int8.onnx."
@@ -228,8 +230,24 @@ def trace(parts: ExportSpec) -> ExportedProgram:
     given["token_type_ids"] = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0]])
     names = parts.probability_model.inputs
     shapes = tuple({0: batch, 1: lengths["pair_ids" if name.startswith("pair") else "input_ids"]} for name in names)
+    options: dict[str, Any] = {"dynamic_shapes": (shapes,)}
+    long_texts = parts.model.encoder.long_texts
+    if long_texts and _DEFERRED in inspect.signature(torch.export.export).parameters:  # not in older versions of torch
+        options[_DEFERRED] = True  # the solver does not prove that the number of blocks is at most its square
     with silence_exporters():
-        return torch.export.export(parts.probability_model, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
+        program = torch.export.export(parts.probability_model, tuple(given[name] for name in names), **options)
+        return _without_assertions(program) if long_texts else program
+
+
+def _without_assertions(program: ExportedProgram) -> ExportedProgram:
+    """Remove the assertions on sizes, which are about strides that the tracer preferred and fail for a batch of one."""
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten._assert_scalar.default:
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
 
 
 @contextlib.contextmanager
