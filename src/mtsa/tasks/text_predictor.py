@@ -253,14 +253,14 @@ class TextPredictor(Predictor):
             shown = f"{prediction.label} ({prediction.probabilities[prediction.label]:.2f})"
             output = self.labels.index(prediction.label)
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
-            return [explain_sequence(self, [text], shown) for text in texts]
-        return [explain_sequence(self, texts, shown, output)]
+            return [part for text in texts for part in explain_sequence(self, [text], shown)]
+        return explain_sequence(self, texts, shown, output)
 
     def explain_text(self, text: str) -> AttentionMaps:
         if self.joint:  # as `texts_of` gives it
             first, _, second = text.partition("\t")
             return self.explain(ModelInput(first, second))[0]
-        return explain_sequence(self, [text], "") if self.paired else self.explain(ModelInput(text))[0]
+        return explain_sequence(self, [text], "")[0] if self.paired else self.explain(ModelInput(text))[0]
 
     def input_length(self, item: ModelInput) -> int:
         if self.joint and item.pair is not None:
