@@ -30,7 +30,9 @@ def main() -> None:
 
 @app.command("table")
 def table(
-    name: Annotated[str, typer.Argument(help="classification, nli, srl, translation, pretrained, fine-tuning, or repairs.")],
+    name: Annotated[
+        str, typer.Argument(help="classification, nli, srl, translation, pretrained, documents, fine-tuning, or repairs.")
+    ],
     data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
     vectors: Annotated[Path | None, typer.Option(help="Word vectors; default: glove.6B.zip in the data folder.")] = None,
     pretrained: Annotated[

@@ -12,7 +12,7 @@ from .benchmarks.nli import BASELINE, PAPER_MEMORY, PAPER_SECONDS
 from .comparison import compare
 from .names import display
 from .table import Column, Record, Table
-from .tables import CLASSIFICATION, NLI, PRETRAINED, SRL, TRANSLATION
+from .tables import CLASSIFICATION, DOCUMENTS, NLI, PRETRAINED, SRL, TRANSLATION
 
 CONFIRMED, NOT_FOUND, CONTRADICTED = "confirmed", "no difference found", "contradicted"
 ONE_RUN, INCOMPLETE, NOT_RUN, NOT_PLANNED = "one run only", "incomplete", "not run yet", "not planned"
@@ -99,6 +99,18 @@ COMPARISONS = (
         (("mtsa-long", "multihead-masks-long"),),
     ),
     Claim("", "Full masks compared with directional masks", TRANSLATION, _pairs("mtsa", "mtsa-halves")),
+    Claim(
+        "",
+        "On documents: the best models compared with TF-IDF and logistic regression",
+        DOCUMENTS,
+        tuple((name, "tfidf") for name in ("hierarchical_mtsa", "minilm-windows-lr", "minilm-windows-mtsa")),
+    ),
+    Claim(
+        "",
+        "On documents: hierarchical MTSA compared with other encoders",
+        DOCUMENTS,
+        _pairs("hierarchical_mtsa", "mtsa", "bilstm", "multihead", "biblosa"),
+    ),
     Claim(
         "",
         "Mean pooling compared with other layers",

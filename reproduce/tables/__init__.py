@@ -3,6 +3,7 @@
 from reproduce.table import Table, by_name
 
 from .classification import CLASSIFICATION
+from .documents import DOCUMENTS
 from .fine_tuning import FINE_TUNING
 from .nli import NLI
 from .pretrained import PRETRAINED
@@ -10,6 +11,6 @@ from .repairs import REPAIRS
 from .srl import SRL
 from .translation import TRANSLATION
 
-TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION, PRETRAINED, FINE_TUNING, REPAIRS])
+TABLES: dict[str, Table] = by_name([CLASSIFICATION, NLI, SRL, TRANSLATION, PRETRAINED, DOCUMENTS, FINE_TUNING, REPAIRS])
 
-__all__ = ["CLASSIFICATION", "FINE_TUNING", "NLI", "PRETRAINED", "REPAIRS", "SRL", "TABLES", "TRANSLATION"]
+__all__ = ["CLASSIFICATION", "DOCUMENTS", "FINE_TUNING", "NLI", "PRETRAINED", "REPAIRS", "SRL", "TABLES", "TRANSLATION"]

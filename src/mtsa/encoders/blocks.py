@@ -56,10 +56,8 @@ class Blocks:
 
 def fixed_blocks(length: int, size: int) -> Blocks:
     """Return blocks of `size` positions each."""
-    if torch.compiler.is_compiling():
-        return Blocks(
-            (length + 2 * size - 1) // size, size, length
-        )  # at least 2: a size of 1 would be a constant of the graph
+    if torch.compiler.is_compiling():  # at least 2 blocks: a size of 1 would be a constant of the graph
+        return Blocks((length + 2 * size - 1) // size, size, length)
     return Blocks((length + size - 1) // size, size, length)
 
 
