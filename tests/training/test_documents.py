@@ -17,6 +17,7 @@ from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import ServedModel
 from mtsa.tasks.predictor import ModelInput
+from mtsa.tasks.registry import get_task
 from mtsa.training.defaults import DOCUMENT_LENGTH, pretrained_settings
 from mtsa.training.launch import build_recipe
 from mtsa.training.loop import TrainingLoop
@@ -153,7 +154,7 @@ def test_large_batches_are_computed_in_parts_with_the_same_gradient(folder):
         chosen = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, batch_tokens=limit))
         model = prepared.model()
         parts = prepared.parts
-        loop = TrainingLoop(model, chosen, mtsa.tasks.get_task("classification"), parts["train"], parts["dev"],
+        loop = TrainingLoop(model, chosen, get_task("classification"), parts["train"], parts["dev"],
                             known=prepared.inputs.known, folder=folder)  # fmt: skip
         batch = list(range(10))
         found.append((len(loop._shares(batch)), loop._step([batch]), [one.detach().clone() for one in model.parameters()]))

@@ -119,11 +119,12 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tupl
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
         return [encoding.ids for encoding in found], 0
+    rows = [encoding.ids for encoding in found]  # a new list at each access
     cut = [
-        encoding.ids if len(encoding.ids) <= limit else [encoding.ids[place] for place in kept_indices(encoding, limit)]
-        for encoding in found
+        ids if len(ids) <= limit else [ids[place] for place in kept_indices(encoding, limit)]
+        for ids, encoding in zip(rows, found, strict=True)
     ]
-    return cut, sum(len(encoding.ids) > limit for encoding in found)
+    return cut, sum(len(ids) > limit for ids in rows)
 
 
 def encode_pairs(

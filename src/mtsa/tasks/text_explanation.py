@@ -44,7 +44,8 @@ def explain_sequence(
         kept = list(range(len(encoding.ids)))
     if all(number is None for number in encoding.word_ids):
         raise empty_text_error()
-    ids = torch.tensor([[encoding.ids[place] for place in kept]])
+    all_ids, all_tokens = encoding.ids, encoding.tokens  # new lists at each access
+    ids = torch.tensor([[all_ids[place] for place in kept]])
     inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
     if len(texts) == 2:
         inputs = {
@@ -52,7 +53,7 @@ def explain_sequence(
             "token_type_ids": torch.tensor([encoding.type_ids]),
             "attention_mask": torch.ones_like(ids),
         }
-    tokens = [encoding.tokens[place] for place in kept]
+    tokens = [all_tokens[place] for place in kept]
     words, word_of = group_pieces(encoding, texts, kept)
     model = predictor.model
     call = model if len(texts) == 2 else model.sentences
