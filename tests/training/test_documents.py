@@ -136,7 +136,8 @@ def test_levels_are_explained_from_the_top(folder):
     assert len(maps) == 1 + 1 + 3
 
 
-@pytest.mark.parametrize("form", ["torch", pytest.param("onnx", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["torch", "onnx"])
 def test_an_exported_graph_equals_the_model_at_other_lengths(predictor, tmp_path, form):
     parts = predictor.export_spec()
     target = TARGETS[form]
@@ -146,8 +147,8 @@ def test_an_exported_graph_equals_the_model_at_other_lengths(predictor, tmp_path
 
 
 def test_large_batches_are_computed_in_parts_with_the_same_gradient(folder):
-    recipe = build_recipe(None, data={"train": "unused"}, settings=[
-        *(f"{key}={json.dumps(value)}" for key, value in QUICK.items()), "model.dropout=0.0"], sized=False, **ENCODER)  # fmt: skip
+    settings = [*(f"{key}={json.dumps(value)}" for key, value in QUICK.items()), "model.dropout=0.0"]
+    recipe = build_recipe(None, data={"train": "unused"}, settings=settings, sized=False, **ENCODER)
     prepared = prepare(recipe, read_split(recipe, {"train": documents(30)}))
     found = []
     for limit in (100_000, 600):
