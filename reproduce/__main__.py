@@ -31,7 +31,10 @@ def main() -> None:
 @app.command("table")
 def table(
     name: Annotated[
-        str, typer.Argument(help="classification, nli, srl, translation, pretrained, entities, fine-tuning, or repairs.")
+        str,
+        typer.Argument(
+            help="classification, nli, srl, translation, pretrained, entities, documents, fine-tuning, or repairs."
+        ),
     ],
     data: Annotated[Path, typer.Option(help="Folder with the data sets of the table.")] = Path("data"),
     vectors: Annotated[Path | None, typer.Option(help="Word vectors; default: glove.6B.zip in the data folder.")] = None,

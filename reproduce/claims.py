@@ -12,7 +12,7 @@ from .benchmarks.nli import BASELINE, PAPER_MEMORY, PAPER_SECONDS
 from .comparison import compare
 from .names import display
 from .table import Column, Record, Table
-from .tables import CLASSIFICATION, ENTITIES, NLI, PRETRAINED, SRL, TRANSLATION
+from .tables import CLASSIFICATION, DOCUMENTS, ENTITIES, NLI, PRETRAINED, SRL, TRANSLATION
 
 CONFIRMED, NOT_FOUND, CONTRADICTED = "confirmed", "no difference found", "contradicted"
 ONE_RUN, INCOMPLETE, NOT_RUN, NOT_PLANNED = "one run only", "incomplete", "not run yet", "not planned"
@@ -108,6 +108,18 @@ COMPARISONS = (
     ),
     Claim("", "Embeddings of word shapes", ENTITIES, (("mtsa-shapes", "mtsa"), ("minilm-linear", "minilm-no-shapes"))),
     Claim("", "Full masks compared with directional masks", TRANSLATION, _pairs("mtsa", "mtsa-halves")),
+    Claim(
+        "",
+        "On documents: the best models compared with TF-IDF and logistic regression",
+        DOCUMENTS,
+        tuple((name, "tfidf") for name in ("hierarchical_mtsa", "minilm-windows-lr", "minilm-windows-mtsa")),
+    ),
+    Claim(
+        "",
+        "On documents: hierarchical MTSA compared with other encoders",
+        DOCUMENTS,
+        _pairs("hierarchical_mtsa", "mtsa", "bilstm", "multihead", "biblosa"),
+    ),
     Claim(
         "",
         "Mean pooling compared with other layers",

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mtsa.data import readers
+from mtsa.errors import InputError
 from mtsa.training.cross_validation import make_folds
 from mtsa.training.recipe import Recipe
-from mtsa.training.split import Split, read_split
+from mtsa.training.split import Split, read_dataset, read_split, split_off
 
 from .paths import Paths
 
@@ -27,6 +29,7 @@ class DataSet:
         seeds: number of seeds, where there are no folds.
         screenings: runs on which candidates of a search are screened.
         folder: subfolder of the data folder that may contain the files.
+        fold_column: column of the file with the number of the fold that tests an example, where folds are official.
         fetch: name of the data set in `mtsa data get`, if it can be downloaded.
     """
 
@@ -39,6 +42,7 @@ class DataSet:
     screenings: int = 1
     folder: str = ""
     fetch: str = ""
+    fold_column: str = ""
 
     @property
     def runs(self) -> int:
@@ -88,5 +92,20 @@ class DataSet:
         """
         if self.folds:
             first = replace(recipe, training=replace(recipe.training, seed=0))
-            return make_folds(first, self.folds)[number]
+            return self._official_fold(first, number) if self.fold_column else make_folds(first, self.folds)[number]
         return read_split(recipe)
+
+    def _official_fold(self, recipe: Recipe, number: int) -> Split:
+        """A fold by the numbers in the file, in their order; the dev part is split off from the rest."""
+        whole = read_dataset(recipe).split(recipe)
+        assert isinstance(whole.train, list)
+        examples = sorted([*whole.train, *whole.dev], key=lambda example: example.line)
+        layout = replace(recipe.layout, label_column=self.fold_column)
+        folds = {example.line: str(example.label) for example in readers.read(Path(recipe.data.train), layout)}
+        names = sorted(set(folds.values()), key=lambda name: (len(name), name))
+        if len(names) != self.folds:
+            raise InputError(f"{recipe.data.train}: column {self.fold_column} has {len(names)} folds instead of {self.folds}")
+        test = [example for example in examples if folds[example.line] == names[number]]
+        rest = [example for example in examples if folds[example.line] != names[number]]
+        train, dev = split_off(rest, recipe.data.dev_fraction, recipe.training.seed, by_class=True)
+        return Split(train, dev, test, list(whole.remarks) if number == 0 else [])

@@ -36,6 +36,10 @@ _NAMES = {
     "source2token": "source2token pooling",
     "residual_mtsa": "residual MTSA + mean pooling",
     "residual_multihead": "residual multi-head + mean pooling",
+    "hierarchical_mtsa": "hierarchical MTSA",
+    "minilm-windows-lr": "frozen MiniLM windows + LR",
+    "minilm-windows-mtsa": "frozen MiniLM windows + hierarchical MTSA",
+    "minilm-windows-tuned": "fine-tuned MiniLM windows + hierarchical MTSA",
     "minilm-lr": "frozen MiniLM + LR",
     "base": "MiniLM",
 }

@@ -215,7 +215,7 @@ def mistakes(files, run):
     yield ("train", "--train", made("broken.csv", 'text,label\n"a,x\n'), *out), "closing quote"
     yield ("train", "--train", made("latin.csv", b"text,label\ncaf\xe9,x\nb,y\n"), *out), "--encoding cp1252"
     yield ("train", "--train", made("one.csv", "text,label\na,x\nb,x\nc,x\n"), *out), "needs at least two classes"
-    yield ("train", "--train", made("long.csv", "text,label\n" + "a" * 100_000 + ",x\nb,y\n"), *out), "65,536"
+    yield ("train", "--train", made("long.csv", "text,label\n" + "a" * 1_100_000 + ",x\nb,y\n"), *out), "1,048,576"
     nan = made("nan.csv", "text,label\na,1\nb,nan\n")
     yield ("train", "--task", "regression", "--train", nan, *out), "finite number"
     yield ("train", "--train", files / "none.csv", *out), "no such file"

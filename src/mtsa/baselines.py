@@ -125,15 +125,16 @@ def fasttext_size(model: Any) -> int:
     return 126 + entries + 4 * width * rows
 
 
-def mean_vector_baseline(pretrained: str) -> Baseline:
+def mean_vector_baseline(pretrained: str, *, windows: bool = False) -> Baseline:
     """Return the baseline: logistic regression on mean-pooled vectors of a frozen pretrained model.
 
     The vectors of a text are computed once and cached in memory.
 
     Args:
         pretrained: "minilm", a folder, or a name on the hub.
+        windows: whether longer texts are read in windows; otherwise they are truncated.
     """
-    vectors = MeanVectors(pretrained)
+    vectors = MeanVectors(pretrained, windows=windows)
 
     def fit(split: Split, seed: int) -> FittedBaseline:
         """Choose C on the dev part; the final model is fitted on training and dev data together."""
@@ -152,7 +153,8 @@ def mean_vector_baseline(pretrained: str) -> Baseline:
 
         return FittedBaseline(curve, predict, lambda: _pickled_size(model) + vectors.size(), reused)
 
-    settings = {"vectors": f"mean of {Path(pretrained).name}", "C": _C_VALUES, "trained_on": "train, then train and dev"}
+    about = f"mean of {Path(pretrained).name}{', in windows' if windows else ''}"
+    settings = {"vectors": about, "C": _C_VALUES, "trained_on": "train, then train and dev"}
     return Baseline(settings, fit, "sklearn", phrases=False, pretrained=pretrained)
 
 
@@ -162,6 +164,7 @@ BASELINES: dict[str, Baseline] = {
     ),
     "fasttext": Baseline({"fasttext": _FASTTEXT, "trained_on": "train and dev, shuffled"}, _fasttext, "fasttext"),
     "minilm-lr": mean_vector_baseline("minilm"),
+    "minilm-windows-lr": mean_vector_baseline("minilm", windows=True),
 }
 
 

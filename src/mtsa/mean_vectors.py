@@ -25,10 +25,11 @@ class MeanVectors:
 
     Args:
         pretrained: "minilm", a folder, or a name on the hub.
+        windows: whether longer texts are read in windows; otherwise they are truncated.
     """
 
-    def __init__(self, pretrained: str) -> None:
-        self.pretrained = pretrained
+    def __init__(self, pretrained: str, *, windows: bool = False) -> None:
+        self.pretrained, self.windows = pretrained, windows
         self._known: dict[str, NDArray[np.float32]] = {}
         self._seconds: dict[str, float] = {}  # that each known text has taken
         self._loaded: tuple[Any, PretrainedInputs, int] | None = None
@@ -75,9 +76,10 @@ class MeanVectors:
     def _load(self) -> tuple[Any, PretrainedInputs, int]:
         if self._loaded is None:
             limit = min(PRETRAINED_LENGTH, pretrained_facts(self.pretrained).max_length)
+            window, limit = (limit, 0) if self.windows else (0, limit)
             sections = {
                 "tokens": {"max_length": limit},
-                "pretrained": {"model": self.pretrained, "frozen": True},
+                "pretrained": {"model": self.pretrained, "frozen": True, "window": window},
                 "encoder": {"name": "embedding"},
                 "model": {"pooling": "mean", "hidden": 0, "dropout": 0.0},
             }

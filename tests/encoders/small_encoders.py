@@ -6,6 +6,7 @@ from mtsa.encoders import build_encoder
 
 SMALL = {
     "mtsa": {"head_dim": 5},
+    "hierarchical_mtsa": {"head_dim": 5, "block": 3},
     "stacked_mtsa": {"width": 12, "heads": 2, "hidden": 17},
     "stacked_multihead": {"width": 12, "heads": 2, "hidden": 17},
     "stacked_bilstm": {"width": 12, "hidden": 17},

@@ -14,6 +14,7 @@ CASES = [
     *(pytest.param(name, SMALL.get(name, {}), id=name) for name in encoder_names()),
     pytest.param("mtsa", {"form": "paper", "head_dim": 5}, id="mtsa-paper"),
     pytest.param("mtsa", {"head_dim": 5, "source_layers": 1}, id="mtsa-one-source-layer"),
+    pytest.param("hierarchical_mtsa", {"head_dim": 5, "block": 3, "reach": 2}, id="hierarchical_mtsa-reach"),
     pytest.param(
         "stacked_mtsa",
         {**SMALL["stacked_mtsa"], "scale": 0.0, "input_bias": True, "source_layers": 1},

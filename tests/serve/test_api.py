@@ -108,7 +108,7 @@ def test_facts_and_health(client, runs):
         ({"model": "srl", "inputs": [{"text": "a b", "predicate": -1}]}, 'input 1: "predicate" must be at least 0'),
         ({"inputs": []}, '"inputs" must contain at least 1'),
         ({"inputs": [{"text": "a"}] * (MAX_INPUTS + 1)}, '"inputs" contains more than 256'),
-        ({"inputs": [{"text": "a" * (MAX_CHARS + 1)}]}, 'input 1: "text" has more than 10,000 characters'),
+        ({"inputs": [{"text": "a" * (MAX_CHARS + 1)}]}, 'input 1: "text" has more than 100,000 characters'),
         ({"inputs": [{"text": "a"}, {"text": 7}]}, 'input 2: "text" must be a string'),
         ({"inputs": [{"text": None}]}, 'input 1: "text" must be a string'),
         ({"inputs": [{"text": "a", "texd": "b"}]}, 'input 1: "texd" is not a valid field'),

@@ -59,7 +59,7 @@ def test_batches_and_padding_change_nothing(runs, name):
     assert [len(one.tags) for one in together] == [len(words) for words in sentences]
     assert together == [model.predict([words])[0] for words in sentences]
     encoded = model.encode(sentences)
-    assert max(encoded.lengths) > 3 * model.model.config.window
+    assert max(encoded.lengths) > 3 * model.model.config.max_pieces
     with torch.no_grad():
         batch = encoded.batch(range(len(sentences)))
         logits = model.model(**batch).logits

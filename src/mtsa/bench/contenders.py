@@ -118,6 +118,12 @@ def _pair_bytes(matrices: float, features: bool = False) -> Callable[[int, int, 
     return count
 
 
+def _block_bytes(batch: int, length: int, width: int, heads: int) -> float:
+    """Bi-BloSA: pairs of tokens within blocks of 5, and pairs of blocks."""
+    blocks = _pair_bytes(6, features=True)(batch, length // 5, width, heads)
+    return _linear_bytes(80)(batch, length, width, heads) + blocks
+
+
 _BACKENDS: dict[str, tuple[bool, Callable[[int, int, int, int], float]]] = {  # skips forbidden blocks; bytes held
     "auto": (True, _linear_bytes(20)),
     "native": (True, _linear_bytes(20)),
@@ -157,6 +163,7 @@ class EncoderLayer(nn.Module):
 
 _ENCODERS: dict[str, Callable[[int], dict[str, int]]] = {
     "mtsa": lambda width: {"head_dim": width // 2},
+    "hierarchical_mtsa": lambda width: {"head_dim": width // 4},
     "stacked_mtsa": lambda width: {"width": width, "heads": 2, "hidden": 4 * width, "layers": 1},
     **{
         name: lambda width: {"width": width, "hidden": 4 * width, "layers": 1}
@@ -179,7 +186,7 @@ def _encoder(name: str) -> Contender:
         return EncoderLayer(name, width)
 
     pairs = name == "disa"
-    held = _pair_bytes(6, features=True) if pairs else _linear_bytes(80 if name == "biblosa" else 30)
+    held = _block_bytes if name == "biblosa" else _pair_bytes(6, features=True) if pairs else _linear_bytes(30)
     return Contender(f"encoder:{name}", build, None, held, heavy=pairs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -50,8 +52,20 @@ PRESETS: dict[str, Setting] = {
         names=(BASELINE, "paper", "paper/reference", *(name for name in CONTENDERS if name.startswith("encoder:"))),
         seconds=12.0,
     ),
+    "documents": Setting(
+        lengths=(128, 256, 512, 1024, 2048, 4096, 8192, 16384),
+        width=300,
+        heads=6,
+        batch=1,
+        repeats=8,
+        names=(BASELINE, *(f"encoder:{name}" for name in ("mtsa", "hierarchical_mtsa", "bilstm", "biblosa"))),
+        patience=60.0,
+        seconds=30.0,
+    ),
 }
-"""`layer`: 600 wide, 8 heads. `paper`: the paper's Figure 1, batch 64 and 300 channels, with every registered encoder."""
+"""`layer`: 600 wide, 8 heads. `paper`: the paper's Figure 1, batch 64 and 300 channels, with every registered encoder.
+`documents`: one text of 128 to 16,384 words, 300 channels."""
+_LONG_FROM = 1024  # length from which on the growth is measured
 
 
 def run(
@@ -174,6 +188,30 @@ def table(record: dict[str, Any], quantity: str) -> tuple[list[str], list[list[s
     for name in names:
         lines.append([name, *(_cell(cells.get((name, length)), cells[BASELINE, length], quantity) for length in lengths)])
     return ["layer", *(f"{length} x {cells[BASELINE, length]['batch']}" for length in lengths)], lines
+
+
+def growth(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows of the growth of a training step with the length N, from 1,024 tokens on.
+
+    An exponent p is that of time or memory proportional to N^p, fitted to all lengths.
+    """
+    lines = []
+    for name in dict.fromkeys(row["name"] for row in record["rows"]):
+        rows = [row for row in record["rows"] if row["name"] == name and row["length"] >= _LONG_FROM and "stopped" not in row]
+        cells = [
+            _exponent([(row["length"], row[key]) for row in rows if row.get(key)]) for key in ("step_seconds", "step_bytes")
+        ]
+        longest = str(rows[-1]["length"]) if rows else "-"
+        lines.append([name, longest, *("-" if cell is None else f"{cell:.2f}" for cell in cells)])
+    return ["layer", "longest", "exponent of time", "exponent of memory"], lines
+
+
+def _exponent(points: Sequence[tuple[int, float]]) -> float | None:
+    """The slope of a least-squares line through the logarithms."""
+    if len(points) < 2:
+        return None
+    found = statistics.linear_regression(*zip(*((math.log(n), math.log(value)) for n, value in points), strict=True))
+    return float(found.slope)
 
 
 def aligned(header: list[str], rows: list[list[str]]) -> str:

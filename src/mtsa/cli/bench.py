@@ -24,7 +24,8 @@ def bench_layer(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sentences (sentence lengths; default), layer (time and memory against length) or paper (Figure 1)."
+            help="sentences (sentence lengths; default), layer (time and memory against length), paper (Figure 1) or "
+            "documents (one text of 128 to 16,384 words)."
         ),
     ] = None,
     lengths: Annotated[str | None, typer.Option(help='Comma-separated lengths, e.g. "16,64,256"; default: preset.')] = None,
@@ -33,7 +34,7 @@ def bench_layer(
     ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Timed repeats of each layer; the fastest is reported.")] = None,
     compiled: Annotated[bool, typer.Option(help="sentences: also measure torch.compile at 64 x 25 (minutes).")] = False,
-    memory: Annotated[bool, typer.Option(help="layer, paper: also measure memory, in separate processes.")] = True,
+    memory: Annotated[bool, typer.Option(help="Except sentences: also measure memory, in separate processes.")] = True,
     memory_budget: Annotated[float, typer.Option(min=0.01, help="Skip a layer above this many GiB.")] = 2.0,
 ) -> None:
     """Measure time and memory of each layer, relative to nn.MultiheadAttention in the same run."""
@@ -43,7 +44,7 @@ def bench_layer(
     preset = preset or ("sentences" if lengths is None and layers is None else "layer")
     if preset == "sentences":
         if lengths is not None or layers is not None:
-            fail("--lengths and --layers apply to the presets layer and paper only")
+            fail("--lengths and --layers do not apply to the preset sentences")
         chosen = sentences.Setting(compiled=((64, 25),) if compiled else (), repeats=repeats or sentences.Setting.repeats)
         with step_counter(sentences.ticks(chosen)) as tick:
             found = recorded(out / "bench-sentences.json", lambda: sentences.run(chosen, tick))
@@ -51,7 +52,7 @@ def bench_layer(
         typer.echo(layer.aligned(*sentences.table(found)))
         return
     if preset not in layer.PRESETS:
-        fail(f'unknown preset "{preset}"; it must be sentences, {" or ".join(layer.PRESETS)}')
+        fail(f'unknown preset "{preset}"; it must be one of sentences, {", ".join(layer.PRESETS)}')
     setting = dataclasses.replace(layer.PRESETS[preset], memory=memory, memory_budget_gib=memory_budget)
     try:
         if lengths is not None:
@@ -79,9 +80,11 @@ def bench_layer(
     for quantity, title in titles.items():
         if quantity != "memory" or memory:
             typer.echo(f"{title}\n{layer.aligned(*layer.table(record, quantity))}\n")
+    if preset == "documents":
+        typer.echo(f"growth of a training step with the length\n{layer.aligned(*layer.growth(record))}\n")
     for stop in layer.stops(record):
         typer.echo(f"skipped: {stop}")
-    pictures = plots.draw(record, out)
+    pictures = [plots.draw_together(record, out / "documents.png")] if preset == "documents" else plots.draw(record, out)
     typer.echo(f"written: {path}, {', '.join(map(str, pictures))}")
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from mtsa.errors import InputError, line_error
 
-LONGEST = 65_536
+LONGEST = 1_048_576
 """Maximum number of characters of a line or field."""
 
 
@@ -18,7 +18,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Yield the number and text of each line, split at LF or CRLF. .gz files are decompressed.
 
     Raises:
-        InputError: no such file, not in that encoding, a NUL character, or a line of more than 65,536 characters.
+        InputError: no such file, not in that encoding, a NUL character, or a line of more than 1,048,576 characters.
     """
     with _open(path) as file:
         number = 0

@@ -30,6 +30,9 @@ PATTERN = (
     r"|[^\w\s]"
 )
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00b4": "'"}
+_SENTENCE_ENDS = (".", "!", "?", "...", "\u2026", "\u3002", "\uff01", "\uff1f", "\u0964", "\u061f")
+_WORD_STARTS = ("", "\u2581", "\u0120")  # of tokens that begin a word, in SentencePiece and in byte-level BPE
+_SEPARATORS = ("[SEP]", "</s>")
 _STRAIGHT = str.maketrans(_QUOTES)
 
 
@@ -60,6 +63,13 @@ def set_special_tokens(tokenizer: Tokenizer, *, paired: bool) -> Tokenizer:
         ids = [(token, tokenizer.token_to_id(token)) for token in dict.fromkeys(added)]
         tokenizer.post_processor = TemplateProcessing(single=single, pair=f"{single} {second}", special_tokens=ids)
     return tokenizer
+
+
+def sentence_end_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the tokens that end a sentence: final punctuation, and the tokens after a text."""
+    names = [*_SEPARATORS, *(before + sign for sign in _SENTENCE_ENDS for before in _WORD_STARTS)]
+    found = (tokenizer.token_to_id(name) for name in names)
+    return sorted({number for number in found if number is not None})
 
 
 def joins_pairs(tokenizer: Tokenizer) -> bool:
@@ -110,11 +120,12 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> tupl
     found = tokenizer.encode_batch_fast(whole)
     if not limit:
         return [encoding.ids for encoding in found], 0
+    rows = [encoding.ids for encoding in found]  # a new list at each access
     cut = [
-        encoding.ids if len(encoding.ids) <= limit else [encoding.ids[place] for place in kept_indices(encoding, limit)]
-        for encoding in found
+        ids if len(ids) <= limit else [ids[place] for place in kept_indices(encoding, limit)]
+        for ids, encoding in zip(rows, found, strict=True)
     ]
-    return cut, sum(len(encoding.ids) > limit for encoding in found)
+    return cut, sum(len(ids) > limit for ids in rows)
 
 
 def encode_pairs(

@@ -17,7 +17,7 @@ def group_pieces(encoding: Encoding, texts: Sequence[str], kept: Sequence[int]) 
         texts: the text, or both texts of the pair.
         kept: the indices of the tokens in the model input, in order.
     """
-    sides, numbers, offsets = encoding.sequence_ids, encoding.word_ids, encoding.offsets
+    sides, numbers, offsets, tokens = encoding.sequence_ids, encoding.word_ids, encoding.offsets, encoding.tokens
     spans: list[list[int]] = []  # of each word: its text, where it begins and where it ends
     names: list[str] = []  # the token that a word begins with
     word_of: list[int] = []
@@ -30,7 +30,7 @@ def group_pieces(encoding: Encoding, texts: Sequence[str], kept: Sequence[int]) 
             spans[-1][2] = max(spans[-1][2], stop)
         else:
             spans.append([side or 0, start, stop])
-            names.append(encoding.tokens[token])
+            names.append(tokens[token])
         word_of.append(len(spans) - 1)
         before = (side, numbers[token])
     words = [texts[side][start:stop].strip() or name for (side, start, stop), name in zip(spans, names, strict=True)]

@@ -19,10 +19,13 @@ class Encoder(nn.Module):
     """Base class: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] returns [B, N, out_dim].
 
     True in `keep` marks a real token. Values at padded positions never affect real tokens, and the output there is 0. If
-    `packs` is True, `encoder(x, cu_seqlens=...)` maps the tokens of packed sequences [T, in_dim] to [T, out_dim].
+    `packs` is True, `encoder(x, cu_seqlens=...)` maps the tokens of packed sequences [T, in_dim] to [T, out_dim]. If
+    `reads_sentence_ends` is true, it also takes a mask of the tokens that end a sentence, bool [B, N] or None.
     """
 
     packs: ClassVar[bool] = False
+    reads_sentence_ends: ClassVar[bool] = False
+    long_texts: ClassVar[bool] = False  # whether the default settings are those for documents
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()

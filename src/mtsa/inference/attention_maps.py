@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mtsa.errors import InputError
 from mtsa.models.sentence_pooling import MeanPool
 from mtsa.nn.attention import MultiMaskAttention
-from mtsa.nn.masks import Mask
+from mtsa.nn.masks import And, Mask
 from mtsa.nn.pooling import Source2Token
 
 from .contributions import is_additive, token_contributions
@@ -68,6 +68,7 @@ class AttentionMaps:
     predicates: tuple[int, ...] = ()  # semantic roles: indices of all predicates that were found, or of the one given
     contributions: Tensor | None = None  # [N]: what each word adds to the predicted logit or number, where that is a sum
     bias: float = 0.0  # the rest of that sum
+    part: str = ""  # of a long text: which blocks these are
 
 
 @torch.no_grad()
@@ -107,13 +108,13 @@ def record_attention(
             poolings.append(module.weights(*arguments, **options)[0])
         elif isinstance(module, MultiMaskAttention):
             weights = module.explain(*arguments, **options)
-            names = [_mask_name(mask) for mask in module.masks]
+            names = [mask_name(mask) for mask in module.masks]
             layers.append(LayerMaps(names, weights.token2token[0], weights.source2token[0]))
         elif isinstance(module, MeanPool):
             means.append((arguments[0][0], arguments[1][0]))
         else:  # of replace_self_attention, whose module would import transformers
             swapped: Any = module
-            names = [_mask_name(mask) for mask in swapped.head_masks]
+            names = [mask_name(mask) for mask in swapped.head_masks]
             tensors = [one for one in (*arguments, *options.values()) if isinstance(one, Tensor)]  # the input and its mask
             token2token, source2token = swapped.attention_weights(*tensors)
             layers.append(LayerMaps(names, token2token[0], source2token[0]))
@@ -148,7 +149,10 @@ def _recorded(model: nn.Module, additive: bool) -> Iterator[list[tuple[nn.Module
             hook.remove()
 
 
-def _mask_name(mask: Mask) -> str:
+def mask_name(mask: Mask) -> str:
+    """Return the name of a mask for display."""
+    if isinstance(mask, And):
+        return f"{mask_name(mask.left)} & {mask_name(mask.right)}"
     return str(mask).replace("(include_self=False)", "").replace("()", "").lower()
 
 

@@ -42,6 +42,8 @@ def maps_to_json(one: AttentionMaps, *, features: bool = False, digits: int = 0)
         "layers": layers,
         "pooling": pooling,
     }
+    if one.part:
+        found["part"] = one.part
     if one.contributions is not None:
         found |= {"contributions": _rounded(one.contributions, digits), "bias": one.bias}
     return found

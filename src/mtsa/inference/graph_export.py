@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mtsa.tasks.encoded import EncodedData
     from mtsa.tasks.predictor import Predictor
 
+_DEFERRED = "prefer_deferred_runtime_asserts_over_guards"
 _MAX_SIZE = 100_000  # sentences of a batch, words of a sentence
 
 _INT8 = " With --int8: use the quantized model.int8.onnx."
@@ -166,10 +167,10 @@ class ExportSpec:
     @property
     def longest(self) -> int:
         """Maximum input length, that of the pretrained model; 0: no limit."""
-        if getattr(self.model.config, "window", 0):
-            return int(self.model.config.window)  # of a tagger
+        if getattr(self.model.config, "max_pieces", 0):
+            return int(self.model.config.max_pieces)  # of a tagger
         pretrained = getattr(self.model.config, "pretrained", None)
-        if pretrained is None:
+        if pretrained is None or self.model.config.window:
             return 0
         from mtsa.models.pretrained import config_from_values, max_input_length
 
@@ -235,8 +236,24 @@ def trace(parts: ExportSpec) -> ExportedProgram:
         lengths |= dict.fromkeys(("word_mask", "shapes", "predicates"), words)
     given = _example_inputs(names)
     shapes = tuple({0: batch, 1: lengths[name]} for name in names)
+    options: dict[str, Any] = {"dynamic_shapes": (shapes,)}
+    long_texts = parts.model.encoder.long_texts
+    if long_texts and _DEFERRED in inspect.signature(torch.export.export).parameters:  # not in older versions of torch
+        options[_DEFERRED] = True  # the solver does not prove that the number of blocks is at most its square
     with silence_exporters():
-        return torch.export.export(parts.probability_model, tuple(given[name] for name in names), dynamic_shapes=(shapes,))
+        program = torch.export.export(parts.probability_model, tuple(given[name] for name in names), **options)
+        return _without_assertions(program) if long_texts else program
+
+
+def _without_assertions(program: ExportedProgram) -> ExportedProgram:
+    """Remove the assertions on sizes, which are about strides that the tracer preferred and fail for a batch of one."""
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten._assert_scalar.default:
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
 
 
 def _example_inputs(names: Sequence[str]) -> dict[str, Tensor]:

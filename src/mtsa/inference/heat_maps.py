@@ -170,7 +170,7 @@ def _title(one: AttentionMaps, layer: int) -> str:
     count = len(one.layers)
     which = "" if count < 2 else f"layer {layer % count + 1} of {count}"
     prediction = one.prediction if len(one.prediction) <= 90 else f"{one.prediction[:87]}..."
-    lines = [", ".join(part for part in (prediction, which) if part)]
+    lines = [", ".join(part for part in (prediction, one.part, which) if part)]
     if len(one.words) > _WIDEST:
         numbered = [f"{place + 1} {word}" for place, word in enumerate(one.words)]
         lines += ["   ".join(numbered[start : start + _LINE]) for start in range(0, len(numbered), _LINE)]

@@ -41,8 +41,21 @@ class BaseNetwork(nn.Module):
         else:
             from .pretrained import PretrainedVectors
 
-            self.words = PretrainedVectors(config.pretrained)
+            self.words = PretrainedVectors(config.pretrained, config.window)
         self.encoder = build_encoder(config.encoder, config.width + extra, **_encoder_options(config))
+
+    def contextualize(self, x: Tensor, ids: Tensor, keep: Tensor) -> Tensor:
+        """Return the context vectors [B, N, C] of token vectors x; token ids mark the ends of sentences."""
+        ends: list[int] = self.config.sentence_ends
+        out: Tensor
+        if not self.encoder.reads_sentence_ends or not ends:
+            out = self.encoder(x, keep)
+        else:
+            final = ids.eq(ends[0])
+            for token in ends[1:]:
+                final = final | ids.eq(token)
+            out = self.encoder(x, keep, final)
+        return out
 
     @property
     def device(self) -> torch.device:

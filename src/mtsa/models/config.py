@@ -17,7 +17,10 @@ class BaseConfig(PretrainedConfig):
         encoder_options: options of the context encoder.
         activation: activation of the dense layers.
         dropout: dropout probability on the input of every dense layer.
+        sentence_ends: ids of the tokens that end a sentence, for an encoder with blocks of sentences.
         pretrained: configuration of a pretrained model that replaces the word vectors; None for word vectors.
+        window: tokens of the windows in which the pretrained model reads a longer text, special tokens before and after it;
+            empty: no windows.
         kwargs: arguments of `PretrainedConfig`.
     """
 
@@ -29,12 +32,15 @@ class BaseConfig(PretrainedConfig):
         encoder_options: dict[str, Any] | None = None,
         activation: str = "relu",
         dropout: float = 0.0,
+        sentence_ends: list[int] | None = None,
         pretrained: dict[str, Any] | None = None,
+        window: list[int] | None = None,
         **kwargs: Any,
     ) -> None:
         self.words, self.width = list(words), width
         self.encoder, self.encoder_options = encoder, dict(encoder_options or {})
         self.activation, self.dropout, self.pretrained = activation, dropout, pretrained
+        self.sentence_ends, self.window = list(sentence_ends or []), list(window or [])
         kwargs.setdefault("pad_token_id", 0)
         super().__init__(**kwargs)
 
@@ -100,7 +106,7 @@ class MtsaTaggerConfig(BaseConfig):
         softmax_temperature: divisor of the tag logits outside training, so that probabilities are calibrated.
         finder_temperature: the same for the logits of the predicate finder.
         shape_dim: width of the embedding of the shape of each word; 0 for none.
-        window: maximum number of tokens that the pretrained model reads at once; 0: no limit.
+        max_pieces: maximum number of word pieces that the pretrained model reads at once; 0: no limit.
         kwargs: arguments of `BaseConfig`.
     """
 
@@ -115,7 +121,7 @@ class MtsaTaggerConfig(BaseConfig):
         softmax_temperature: float = 1.0,
         finder_temperature: float = 1.0,
         shape_dim: int = 0,
-        window: int = 0,
+        max_pieces: int = 0,
         **kwargs: Any,
     ) -> None:
         self.predicate_dim = kwargs.pop("flag", predicate_dim)  # names of version 0.2
@@ -123,7 +129,7 @@ class MtsaTaggerConfig(BaseConfig):
         self.label_smoothing = kwargs.pop("smoothing", label_smoothing)
         self.tag_dropout = tag_dropout
         self.softmax_temperature, self.finder_temperature = softmax_temperature, finder_temperature
-        self.shape_dim, self.window = shape_dim, window
+        self.shape_dim, self.max_pieces = shape_dim, max_pieces
         super().__init__(**kwargs)
 
     @property

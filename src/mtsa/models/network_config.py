@@ -21,7 +21,9 @@ class NetworkConfig:
     encoder_options: dict[str, Any] = {}  # noqa: RUF012  # never changed
     activation: str = "relu"
     dropout: float = 0.0
+    sentence_ends: list[int] = []  # noqa: RUF012  # never changed
     pretrained: dict[str, Any] | None = None
+    window: list[int] = []  # noqa: RUF012  # never changed
     pooling: str = "source2token"
     hidden: int = 300
     target: tuple[float, float] = (0.0, 1.0)
@@ -37,7 +39,7 @@ class NetworkConfig:
     problem_type: str | None = None
     finder_temperature: float = 1.0
     shape_dim: int = 0
-    window: int = 0
+    max_pieces: int = 0
     id2label: dict[int, str]
 
     def __init__(self, values: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ Notation: B batch, N tokens, E width of the model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
 from .gpt import MtsaGPTConfig
+from .windows import Windows
 
 _LANGUAGE_MODELS = ("openai-gpt", "gpt2", MtsaGPTConfig.model_type)
 _POSITIONS_AFTER_PADDING = (
@@ -30,16 +32,23 @@ class PretrainedVectors(nn.Module):
 
     Args:
         config: the configuration of the pretrained model, as a dict.
+        window: the arguments of `Windows`, where longer texts are read in windows; empty: they are not.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], window: Sequence[int] = ()) -> None:
         super().__init__()
+        self.windows = Windows(*window) if window else None
         self.model = AutoModel.from_config(config_from_values(config), dtype=torch.float32)
         if getattr(self.model, "pooler", None) is not None:
             self.model.pooler = None  # not used here
         self.typed = getattr(self.model.config, "type_vocab_size", 0) > 1  # whether it has token types
 
     def forward(self, ids: Tensor, keep: Tensor, types: Tensor | None = None) -> Tensor:
+        if self.windows is not None and (ids.shape[1] > self.windows.length or torch.compiler.is_exporting()):
+            return self.windows.read(ids, keep, self._read)
+        return self._read(ids, keep, types)
+
+    def _read(self, ids: Tensor, keep: Tensor, types: Tensor | None = None) -> Tensor:
         given = {"token_type_ids": types} if types is not None and self.typed else {}
         out: Tensor = self.model(input_ids=ids, attention_mask=keep.long(), **given).last_hidden_state
         return out

@@ -79,7 +79,7 @@ class SentenceNetwork(BaseNetwork):
             vectors = self.words(ids, keep) if types is None else self.words(ids, keep, types)
         x = vectors  # [B, N, E]
         loss = self.words.language_loss(x, ids, keep) if language and self.config.pretrained is not None else None
-        return self.encoder(x, keep), loss
+        return self.contextualize(x, ids, keep), loss
 
     def build_output(
         self,

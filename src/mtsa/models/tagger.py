@@ -114,7 +114,7 @@ class Tagger(BaseNetwork):
                 x = torch.cat([x, embedding(torch.zeros_like(keep, dtype=torch.long) if values is None else values)], -1)
         packed = packed_batch(keep) if self.encoder.packs and self.config.pretrained is None else None  # x: [B, N, E + F]
         if packed is None:
-            logits = self.tags(self.encoder(x, keep))
+            logits = self.tags(self.contextualize(x, input_ids, keep) if word_of is None else self.encoder(x, keep))
         else:
             logits = packed.pad(self.tags(self.encoder(packed.pack(x), cu_seqlens=packed.cu_seqlens)))
         loss = None if labels is None else self._loss(logits, labels)
@@ -153,7 +153,7 @@ class Tagger(BaseNetwork):
     ) -> tuple[Tensor, Tensor]:
         """Vectors of the words [B, N, E], and bool [B, N], True for real words."""
         keep = real_tokens(input_ids, attention_mask)  # [B, P]
-        x = read_windows(self.words, input_ids, keep, self.config.window)  # [B, P, E]
+        x = read_windows(self.words, input_ids, keep, self.config.max_pieces)  # [B, P, E]
         if word_of is None or word_mask is None:
             return x, keep
         return gather_words(x, word_of, word_mask.shape[1]), word_mask.bool()

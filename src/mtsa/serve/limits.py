@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_INPUTS = 256  # of a request
-MAX_CHARS = 10_000  # of a text
+MAX_CHARS = 100_000  # of a text
+MAX_SHORT_CHARS = 10_000  # of a text, for a model that is not made for documents
 
 
 @dataclass(frozen=True)

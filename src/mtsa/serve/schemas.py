@@ -147,6 +147,7 @@ class SentenceWeights(BaseModel):
 
     words: list[str]
     prediction: str
+    part: str | None = Field(None, description="long texts: the blocks whose weights these are; words are then their names")
     predicate: int | None = Field(None, description="semantic roles: index of the explained predicate")
     predicates: list[int] = Field([], description="semantic roles: indices of all predicates")
     layers: list[LayerWeights]

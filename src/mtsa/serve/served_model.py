@@ -13,7 +13,7 @@ from mtsa.inference.auto import open_predictor
 from mtsa.inference.error_analysis import MISTAKE, NEAR_DUPLICATE, read_errors
 from mtsa.tasks.predictor import ModelInput, Predictor
 
-from .limits import Limits
+from .limits import MAX_SHORT_CHARS, Limits
 
 _DIGITS = 7  # of weights that are sent: as many as float32 has
 
@@ -33,6 +33,12 @@ class ServedModel:
             "near_duplicates": self.errors.get(NEAR_DUPLICATE, []),
         }
 
+    @property
+    def long_texts(self) -> bool:
+        """Whether the encoder is one for documents."""
+        encoder = getattr(self.predictor.model, "encoder", None)
+        return bool(getattr(encoder, "long_texts", False))
+
     def metadata(self) -> dict[str, Any]:
         """Return task, encoder and labels of the model."""
         return {"name": self.name, **self.predictor.metadata()}
@@ -43,6 +49,9 @@ class ServedModel:
         Raises:
             InputError: a required field is missing, or a field is not supported by the model.
         """
+        longest = max(len(item.text), len(item.pair or ""))
+        if longest > MAX_SHORT_CHARS and not self.long_texts:
+            raise InputError(f'model "{self.name}": the text has more than {MAX_SHORT_CHARS:,} characters')
         try:
             self.predictor.check_input(item)
         except InputError as error:
@@ -63,7 +72,7 @@ class ServedModel:
             InputError: the model has no attention weights, or the text has no words, or more tokens than `max_words`.
         """
         count = self.predictor.input_length(item)
-        if count > max_words:
+        if count > max_words and not self.long_texts:  # whose maps are those of blocks
             unit = "tokens" if self.predictor.recipe.pretrained.model else "words"
             raise InputError(f"the text has {count} {unit}; attention maps are limited to {max_words}")
         maps = self.predictor.explain(item)

@@ -184,7 +184,9 @@ class Task(ABC):
     def truncation_remark(self, recipe: Recipe, count: int, *, training: bool) -> str:
         """Return a message about texts that are too long."""
         unit = "tokens" if recipe.pretrained.model else "words"
-        return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length} {unit}"
+        usual = recipe.tokens.max_length == type(recipe.tokens)().max_length and not recipe.pretrained.model
+        hint = "; --encoder hierarchical_mtsa reads longer texts" if usual else ""
+        return f"{counted(count, 'text')} truncated to {recipe.tokens.max_length:,} {unit}{hint}"
 
     def length_limit(self, recipe: Recipe) -> str:
         """Return a sentence about the treatment of long texts, for the model card."""

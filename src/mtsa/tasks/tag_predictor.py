@@ -141,7 +141,7 @@ class WordPredictor(Predictor):
         )
         first, after = self.model.decoder.allowed()
         metadata = {"task": self.task, "labels": self.labels, "roles": self.with_roles, "inputs": list(inputs)}
-        metadata |= {"max_length": self.model.config.window}
+        metadata |= {"max_length": self.model.config.max_pieces}
         outputs = ("probabilities", *(("predicate_probabilities",) if self.model.finder is not None else ()))
         return ExportSpec(self.model, inputs, outputs, {**metadata, "first": first, "after": after}, "tags.py")
 
@@ -165,11 +165,11 @@ class TagPredictor(WordPredictor):
 
     def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
         item = as_input(item)
-        from mtsa.inference.attention_maps import record_attention
+        from mtsa.inference.document_maps import explain_text
 
         words, inputs = self._encoded(item.text)
         (tagged,) = self.predict([words])
-        return [record_attention(self.model, self.model, inputs, list(words), " ".join(tagged.tags))]
+        return explain_text(self.model, self.model, inputs, list(words), " ".join(tagged.tags))
 
     def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
         return [tags_json(one) for one in self.predict([item.text for item in inputs])]
@@ -249,7 +249,7 @@ class RolePredictor(WordPredictor):
 
     def explain(self, item: ModelInput | str) -> list[AttentionMaps]:
         item = as_input(item)
-        from mtsa.inference.attention_maps import record_attention
+        from mtsa.inference.document_maps import explain_text
 
         words, inputs = self._encoded(item.text)
         self.check_input(item)
@@ -260,8 +260,11 @@ class RolePredictor(WordPredictor):
         shown = "no predicate found"
         if frame is not None:
             shown = f"{words[frame.predicate]}: {', '.join(span.label for span in frame.spans)}"
-        found = record_attention(self.model, self.model, inputs, list(words), shown)
-        return [dataclasses.replace(found, predicate=position, predicates=tuple(one.predicate for one in answer.frames))]
+        predicates = tuple(one.predicate for one in answer.frames)
+        found = explain_text(self.model, self.model, inputs, list(words), shown)
+        if len(found) > 1:  # blocks are not words, of which the predicate is one
+            return found
+        return [dataclasses.replace(one, predicate=position, predicates=predicates) for one in found]
 
     def predict_inputs(self, inputs: Sequence[ModelInput]) -> list[dict[str, Any]]:
         return [sentence_to_json(one) for one in self.stream([self._asked(item) for item in inputs])]

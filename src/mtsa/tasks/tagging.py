@@ -61,7 +61,7 @@ class WordTask(Task):
         fixed = "activation" not in find_encoder(str(recipe.encoder.get("name"))).options
         if fixed and recipe.model.activation != Model().activation:
             raise InputError(f"{source}: model.activation is not used by encoder {recipe.encoder['name']}; remove it")
-        reject_unused_keys(recipe, source, self.name, "pretrained", ["frozen", "lm_weight"])
+        reject_unused_keys(recipe, source, self.name, "pretrained", ["frozen", "lm_weight", "window"])
 
     def describe_labels(self, labels: Sequence[str]) -> str:
         return f"{len(labels)} tags"
@@ -75,8 +75,8 @@ class WordTask(Task):
         shared = shared_config(recipe, labels, inputs, train, self.model_class(recipe))
         extra = self.extra_config(recipe)
         extra |= {"shape_dim": recipe.model.shape_dim, "tag_dropout": recipe.model.tag_dropout}
-        window = recipe.tokens.max_length if recipe.pretrained.model else 0
-        return MtsaTaggerConfig(**shared, **extra, label_smoothing=smoothing, window=window)
+        pieces = recipe.tokens.max_length if recipe.pretrained.model else 0
+        return MtsaTaggerConfig(**shared, **extra, label_smoothing=smoothing, max_pieces=pieces)
 
     def extra_config(self, recipe: Recipe) -> dict[str, Any]:
         """Return additional keys of the model configuration."""

@@ -19,13 +19,14 @@ from torch import Tensor
 from mtsa.data import readers, tokenization
 from mtsa.data.check_texts import TextReport, check_texts
 from mtsa.data.examples import Example, Examples, Layout, label_names
+from mtsa.encoders import find_encoder
 from mtsa.encoders.biblosa import block_length
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.messages import nearest
 from mtsa.models.classifier import SentenceClassifier
 from mtsa.models.pair import PairClassifier
-from mtsa.training.defaults import pretrained_settings, text_settings
+from mtsa.training.defaults import for_documents, pretrained_settings, text_settings
 from mtsa.training.model_inputs import Inputs
 from mtsa.training.recipe import METRICS, Recipe
 from mtsa.training.split import Split, check_labels
@@ -62,11 +63,15 @@ class TextTask(Task):
 
     def default_settings(self, size: int, recipe: Recipe) -> Sections:
         pretrained = recipe.pretrained
+        long_texts = find_encoder(str(recipe.encoder["name"])).build.long_texts
         if not pretrained.model:
-            return text_settings(size, vectors=bool(recipe.vectors.file))
-        from mtsa.training.pretrained_inputs import pretrained_facts
+            found = text_settings(size, vectors=bool(recipe.vectors.file))
+        else:
+            from mtsa.training.pretrained_inputs import pretrained_facts
 
-        return pretrained_settings(size, pretrained_facts(pretrained.model), frozen=pretrained.frozen, paired=self.paired)
+            facts = pretrained_facts(pretrained.model)
+            found = pretrained_settings(size, facts, frozen=pretrained.frozen, paired=self.paired, windows=long_texts)
+        return for_documents(found) if long_texts else found
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         reject_unused_keys(
@@ -294,6 +299,7 @@ def shared_config(
     """Return the common part of the configurations of all models on word vectors."""
     return {
         **inputs.config,
+        **_sentence_ends(recipe, inputs),
         "encoder": recipe.encoder["name"],
         "encoder_options": _encoder_options(recipe, train),
         "activation": recipe.model.activation,
@@ -303,6 +309,12 @@ def shared_config(
         "label2id": {name: number for number, name in enumerate(names)},
         "architectures": [model.__name__],
     }
+
+
+def _sentence_ends(recipe: Recipe, inputs: Inputs) -> dict[str, Any]:
+    """The ids of tokens that end a sentence, for encoders that use them."""
+    used = find_encoder(str(recipe.encoder["name"])).build.reads_sentence_ends
+    return {"sentence_ends": tokenization.sentence_end_ids(inputs.tokenizer)} if used else {}
 
 
 def _encoder_options(recipe: Recipe, train: EncodedData) -> dict[str, Any]:

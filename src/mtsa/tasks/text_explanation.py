@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 def explain_sequence(
     predictor: TextPredictor, texts: Sequence[str], prediction: str, output: int | None = None
-) -> AttentionMaps:
+) -> list[AttentionMaps]:
     """Return the attention maps of a model by words, for a text or for two texts as one sequence.
+
+    A hierarchical model has several: the blocks of the text first, then the words inside single blocks.
 
     Args:
         predictor: the model.
@@ -30,7 +32,8 @@ def explain_sequence(
     Raises:
         InputError: the text has no words, or the model has no attention weights.
     """
-    from mtsa.inference.attention_maps import empty_text_error, merge_words, record_attention
+    from mtsa.inference.attention_maps import empty_text_error
+    from mtsa.inference.document_maps import explain_text
 
     limit = predictor.recipe.tokens.max_length
     if len(texts) == 1:
@@ -41,7 +44,8 @@ def explain_sequence(
         kept = list(range(len(encoding.ids)))
     if all(number is None for number in encoding.word_ids):
         raise empty_text_error()
-    ids = torch.tensor([[encoding.ids[place] for place in kept]])
+    all_ids, all_tokens = encoding.ids, encoding.tokens  # new lists at each access
+    ids = torch.tensor([[all_ids[place] for place in kept]])
     inputs = {"ids": ids, "keep": torch.ones_like(ids, dtype=torch.bool)}
     if len(texts) == 2:
         inputs = {
@@ -49,11 +53,8 @@ def explain_sequence(
             "token_type_ids": torch.tensor([encoding.type_ids]),
             "attention_mask": torch.ones_like(ids),
         }
-    tokens = [encoding.tokens[place] for place in kept]
+    tokens = [all_tokens[place] for place in kept]
     words, word_of = group_pieces(encoding, texts, kept)
     model = predictor.model
-    return merge_words(
-        record_attention(model, model if len(texts) == 2 else model.sentences, inputs, tokens, prediction, output=output),
-        words,
-        word_of,
-    )
+    call = model if len(texts) == 2 else model.sentences
+    return explain_text(model, call, inputs, tokens, prediction, words=words, word_of=word_of, output=output)

@@ -268,8 +268,8 @@ class TextPredictor(Predictor):
 
     def _maps(self, texts: Sequence[str], shown: str, output: int) -> list[AttentionMaps]:
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
-            return [explain_sequence(self, [text], shown) for text in texts]
-        return [explain_sequence(self, texts, shown, output)]
+            return [part for text in texts for part in explain_sequence(self, [text], shown)]
+        return explain_sequence(self, texts, shown, output)
 
     def explain_mistake(self, example: Example, mistake: Mistake) -> list[AttentionMaps]:
         return self._maps(example.texts, "", mistake.output)
@@ -278,7 +278,7 @@ class TextPredictor(Predictor):
         if self.joint:  # as `texts_of` gives it
             first, _, second = text.partition("\t")
             return self.explain(ModelInput(first, second))[0]
-        return explain_sequence(self, [text], "") if self.paired else self.explain(ModelInput(text))[0]
+        return explain_sequence(self, [text], "")[0] if self.paired else self.explain(ModelInput(text))[0]
 
     def input_length(self, item: ModelInput) -> int:
         if self.joint and item.pair is not None:

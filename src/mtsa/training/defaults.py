@@ -42,7 +42,9 @@ def text_settings(examples: int, *, vectors: bool) -> Sections:
     return {**(_WITH_VECTORS if vectors else {}), "training": {**training, "precision": "auto"}}
 
 
-def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: bool, paired: bool) -> Sections:
+def pretrained_settings(
+    examples: int, pretrained: PretrainedFacts, *, frozen: bool, paired: bool, windows: bool = False
+) -> Sections:
     """Return the settings for a number of training examples and a pretrained model.
 
     Args:
@@ -50,17 +52,32 @@ def pretrained_settings(examples: int, pretrained: PretrainedFacts, *, frozen: b
         pretrained: facts about the pretrained model.
         frozen: whether the pretrained model is frozen.
         paired: whether inputs are pairs of texts.
+        windows: whether long texts are read in windows.
     """
     epochs = next((count for most, count in _PRETRAINED_EPOCHS if examples <= most), 1)
     steps = epochs * examples // _FINE_TUNING["batch_size"]
     model = {"dropout": 0.1, "hidden": 0, "pooling": "mean"}
+    length = min(PRETRAINED_LENGTH, pretrained.max_length)
     if paired:
-        model["pair_encoding"] = "joint" if pretrained.joins_pairs else "separate"
-    sections: Sections = {"tokens": {"max_length": min(PRETRAINED_LENGTH, pretrained.max_length)}, "model": model}
+        model["pair_encoding"] = "joint" if pretrained.joins_pairs and not windows else "separate"
+    sections: Sections = {"tokens": {"max_length": length}, "model": model}
+    window = {"window": length} if windows else {}
     if frozen:
-        return {**sections, "training": dict(_FROZEN)}
+        slower = {"learning_rate": 1e-3} if windows else {}  # an encoder is trained, not only a linear layer
+        return {**sections, **({"pretrained": window} if window else {}), "training": {**_FROZEN, **slower}}
     training = {**_FINE_TUNING, "epochs": epochs, "warmup_steps": int(_WARMUP * steps)}
-    return {**sections, "pretrained": {"lr_multiplier": 0.1}, "training": training}
+    return {**sections, "pretrained": {**window, "lr_multiplier": 0.1}, "training": training}
+
+
+DOCUMENT_LENGTH = 16_384  # tokens of a text for an encoder of documents
+_DOCUMENT_BATCH = 16_384  # tokens of a batch
+
+
+def for_documents(sections: Sections) -> Sections:
+    """Return settings for long texts: a higher limit of the length, and batches by the number of tokens."""
+    tokens = {**sections.get("tokens", {}), "max_length": DOCUMENT_LENGTH}
+    training = {**sections["training"], "batch_tokens": _DOCUMENT_BATCH}
+    return {**sections, "tokens": tokens, "training": training}
 
 
 _TAGGER: Sections = {
@@ -135,6 +152,7 @@ def translator_settings(pairs: int) -> Sections:
 
 _LAPTOP: dict[str, dict[str, Any]] = {  # half of the paper's width
     "mtsa": {"head_dim": 150},
+    "hierarchical_mtsa": {"head_dim": 75},
     "stacked_mtsa": {"layers": 4, "attention_dropout": 0.1},
     "stacked_multihead": {"layers": 4, "attention_dropout": 0.1},
     "stacked_bilstm": {"layers": 4},

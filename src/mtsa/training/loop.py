@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from mtsa.data.batching import sorted_batches
 from mtsa.errors import InputError
 from mtsa.files import write_json
 from mtsa.tasks.base import Task
@@ -168,7 +169,7 @@ class TrainingLoop:
     def _step(self, batches: list[list[int]]) -> float:
         """One optimizer step on one batch, or on several whose gradients are accumulated; the loss of this process."""
         training, device = self.recipe.training, self.world.device
-        shares = (self.train_part.collate(batch[self.world.rank :: self.world.size]) for batch in batches)
+        shares = (self.train_part.collate(share) for batch in batches for share in self._shares(batch))
         inputs = [{name: value.to(device) for name, value in share.items()} for share in shares]
         if len(self.class_weights):
             weigh = self.task.sample_weights
@@ -201,6 +202,19 @@ class TrainingLoop:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return mean
+
+    def _shares(self, batch: list[int]) -> list[list[int]]:
+        """The examples of this process, in several calls of the model where long texts would need too much memory.
+
+        With FSDP all processes must call the model equally often, so that a share is not divided.
+        """
+        share = batch[self.world.rank :: self.world.size]
+        limit = self.recipe.training.batch_tokens
+        if not limit or self.sharded or self.train_part.padded_size(share) <= 2 * limit:
+            return [share]
+        lengths = self.train_part.lengths
+        parts = sorted_batches([lengths[index] for index in share], tokens=limit, most=len(share))
+        return [[share[place] for place in part] for part in parts]
 
     def _gradients_synchronized(self, last: bool) -> contextlib.AbstractContextManager[None]:
         """With DDP, only the last of several accumulated batches exchanges gradients."""

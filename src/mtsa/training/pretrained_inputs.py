@@ -80,7 +80,7 @@ class PretrainedInputs(Inputs):
                 f"but {self._name} is not one; set it "
                 "to 0"
             )
-        self._check_length(recipe, config)
+        self._check_length(recipe, config, spaced=spaced)
         joint = paired and recipe.model.pair_encoding == "joint"
         self.tokenizer = tokenization.set_special_tokens(Tokenizer.from_str(files.tokenizer), paired=paired and not joint)
         if spaced:
@@ -101,6 +101,9 @@ class PretrainedInputs(Inputs):
         if not isinstance(getattr(config, "hidden_size", None), int):
             raise InputError(f"pretrained.model {self._name}: the configuration has no hidden_size")
         self.config = {"width": config.hidden_size, "pretrained": kept}
+        if wanted.window:
+            special = self.tokenizer.encode("a").special_tokens_mask
+            self.config["window"] = [wanted.window, special.index(0), special[::-1].index(0)]
         self.known = torch.zeros(0, dtype=torch.long)
 
     def fill(self, model: PreTrainedModel) -> None:
@@ -133,14 +136,20 @@ class PretrainedInputs(Inputs):
                 "this architecture is not supported"
             )
 
-    def _check_length(self, recipe: Recipe, config: Any) -> None:
+    def _check_length(self, recipe: Recipe, config: Any, *, spaced: bool) -> None:
         from mtsa.models.pretrained import max_input_length
 
-        most = max_input_length(config)
-        if most is not None and not 0 < recipe.tokens.max_length <= most:
+        most, window = max_input_length(config), recipe.pretrained.window
+        if window and most is not None and window > most:
+            raise InputError(
+                f"pretrained.window is {window}, but {self._name} supports at most {most} tokens; "
+                f"add --set pretrained.window={most}"
+            )
+        if not window and most is not None and not 0 < recipe.tokens.max_length <= most:
+            hint = "" if spaced else f", or read longer texts in windows: --set pretrained.window={most}"
             raise InputError(
                 f"tokens.max_length is {recipe.tokens.max_length}, but {self._name} supports at most {most} tokens; "
-                f"add --set tokens.max_length={most}"
+                f"add --set tokens.max_length={most}{hint}"
             )
 
 

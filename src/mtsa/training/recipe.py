@@ -94,6 +94,7 @@ class Pretrained:
     """A pretrained model instead of word vectors."""
 
     model: str = ""  # "minilm", a folder, or a name on the hub, as accepted by `transformers`; empty: word vectors
+    window: int = 0  # tokens of the overlapping windows in which a longer text is read; 0: texts are read as a whole
     frozen: bool = False  # whether its weights are not trained; its output is then computed once
     lr_multiplier: float = 1.0  # learning rate of its weights, relative to training.learning_rate
     layer_decay: float = 1.0  # learning rate of each of its layers, relative to the next higher layer

@@ -23,6 +23,7 @@ from .recipe import (
     Vectors,
 )
 
+_SHORTEST_WINDOW = 16  # tokens
 _PLUGIN_HINT = "(load custom encoders with --plugin MODULE)"
 
 
@@ -135,6 +136,15 @@ def _check_pretrained(recipe: Recipe, source: str) -> None:
         raise InputError(f"{source}: pretrained.layer_decay is {wanted.layer_decay}; it must be above 0 and at most 1")
     if not wanted.model and wanted != Pretrained():
         raise InputError(f"{source}: [pretrained] requires pretrained.model; set it with --pretrained, or remove the section")
+    if wanted.window and not wanted.window >= _SHORTEST_WINDOW:
+        raise InputError(
+            f"{source}: pretrained.window is {wanted.window}; it must be 0 (no windows) or at least {_SHORTEST_WINDOW}"
+        )
+    if wanted.window and (wanted.lm_weight or recipe.model.pair_encoding == "joint"):
+        raise InputError(
+            f'{source}: pretrained.window requires pretrained.lm_weight = 0 and model.pair_encoding = "separate"; '
+            "change them, or remove it"
+        )
     if wanted.frozen and (wanted.lr_multiplier != 1.0 or wanted.layer_decay != 1.0 or wanted.lm_weight):
         raise InputError(
             f"{source}: lr_multiplier, layer_decay and lm_weight have no effect with pretrained.frozen; remove them"
