@@ -88,11 +88,13 @@ class MultiLabelPredictor(TextPredictor):
         item = as_input(item)
         (found,) = self.predict([item.text])
         if not is_additive(self.model):
-            return [explain_sequence(self, [item.text], found.shown())]
+            return explain_sequence(self, [item.text], found.shown())
         ranked = sorted(found.labels, key=lambda label: -found.probabilities[label])[:_MOST_EXPLAINED]
         best = max(self.labels, key=lambda label: found.probabilities[label])
         return [
-            explain_sequence(self, [item.text], found.shown([label]), self.labels.index(label)) for label in ranked or [best]
+            part
+            for label in ranked or [best]
+            for part in explain_sequence(self, [item.text], found.shown([label]), self.labels.index(label))
         ]
 
     def export_spec(self) -> ExportSpec:
