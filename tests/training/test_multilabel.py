@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.metrics.thresholds import choose_thresholds
 from mtsa.tasks.registry import get_task
+from mtsa.training import run as run_module
 from mtsa.training.cross_validation import make_folds
 from mtsa.training.launch import build_recipe
 from mtsa.training.loop import TrainingLoop
@@ -86,6 +88,18 @@ def test_thresholds_are_those_of_the_dev_data(model, folder):
     assert saved["problem_type"] == "multi_label_classification"
     record = json.loads((model.run.folder / "record.json").read_text())
     assert record["calibration"]["thresholds"] == saved["thresholds"]
+
+
+def test_a_process_uses_the_thresholds_of_the_first_one(monkeypatch):
+    config = SimpleNamespace()
+    loop = SimpleNamespace(
+        dev_part=SimpleNamespace(calibrate=lambda model: {"softmax_temperature": 3.0, "thresholds": [0.1, 0.2]}),
+        model=SimpleNamespace(config=config),
+        world=SimpleNamespace(size=2, device=torch.device("cpu")),
+    )
+    monkeypatch.setattr(run_module.dist, "broadcast", lambda values, source: values.add_(0.5))
+    assert run_module._calibrate(loop) == {"softmax_temperature": 3.5, "thresholds": [0.6, 0.7]}
+    assert vars(config) == {"softmax_temperature": 3.5, "thresholds": [0.6, 0.7]}
 
 
 def test_the_loss_is_binary_cross_entropy(model):
