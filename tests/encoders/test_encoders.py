@@ -129,6 +129,7 @@ def test_context_reaches_other_tokens_where_there_is_any(name, options):
         ("disa", 903_000),
         ("biblosa", 2_706_000),
         ("mtsa", 1_262_400),
+        ("hierarchical_mtsa", 1_624_200),
         ("mtsa_no_masks", 1_262_400),
         ("mtsa_no_token2token", 902_400),
         ("mtsa_no_source2token", 901_200),

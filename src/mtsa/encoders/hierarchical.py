@@ -170,6 +170,7 @@ class HierarchicalMtsaEncoder(Encoder):
                 context = self.top(pooled, filled)
             else:
                 context = self._encode(pooled, filled, fixed_blocks(blocks.count, self._size(blocks.count)), number + 1)
-            return context.reshape(-1, self.out_dim)
+            flat: Tensor = context.reshape(-1, self.out_dim)
+            return flat
 
         return zero_padding(blocks.join(level(blocks.split(x), real, above)), keep)

@@ -66,9 +66,11 @@ class SentenceNetwork(BaseNetwork):
         return packed_batch(keep) if self.encoder.packs and self.config.pretrained is None else None
 
     def _pool_packed(self, x: Tensor, packed: PackedBatch, keep: Tensor) -> Tensor:
+        pooled: Tensor
         if isinstance(self.pool, Source2Token):
-            return self.pool(x, cu_seqlens=packed.cu_seqlens)
-        pooled: Tensor = self.pool(packed.pad(x), keep)
+            pooled = self.pool(x, cu_seqlens=packed.cu_seqlens)
+        else:
+            pooled = self.pool(packed.pad(x), keep)
         return pooled
 
     def tokens(
