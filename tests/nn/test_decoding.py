@@ -22,6 +22,9 @@ MASKS = (
 class Every(Mask):
     """A mask of a user's own, which depends on the positions themselves."""
 
+    def __repr__(self):
+        return "every"
+
     def allowed(self, query, key):
         return (key % 2 == 0) & (key <= query)
 

@@ -115,15 +115,17 @@ class MtsaGPTModel(_MtsaGPT):
         self.h = nn.ModuleList(MtsaGPTBlock(config) for _ in range(config.n_layer))
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
+    def get_input_embeddings(self) -> nn.Module:
         return self.tokens_embed
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        assert isinstance(value, nn.Embedding)
         self.tokens_embed = value
 
     def new_caches(self, capacity: int = 0) -> list[AttentionCache]:
         """Return an empty cache for each layer."""
-        return [block.attention.new_cache(capacity) for block in self.h]
+        blocks: list[Any] = list(self.h)
+        return [block.attention.new_cache(capacity) for block in blocks]
 
     def forward(
         self,
@@ -152,8 +154,8 @@ class MtsaGPTModel(_MtsaGPT):
         if longest > self.config.n_positions:
             raise ValueError(f"{longest} tokens are more than the {self.config.n_positions} positions of the model")
         x = self.drop(self.tokens_embed(input_ids) + self.positions_embed(places))
-        for block, cache in zip(self.h, caches or [None] * len(self.h), strict=True):
-            x = block(x, attention_mask, cache)
+        for index, block in enumerate(self.h):
+            x = block(x, attention_mask, None if caches is None else caches[index])
         return BaseModelOutput(last_hidden_state=x)
 
 

@@ -37,7 +37,7 @@ def attend_padded(
     assert cu_seqlens is not None
     rows, real = unpadded_rows(cu_seqlens, spec.positions.longest(q.shape[2]))  # [S, L]
     batch = replace(spec, masks=_padded_masks(spec.masks, rows), attention_mask=real, positions=FROM_ZERO)
-    out = attend(batch, *(pad(tensor, rows) for tensor in (q, k, v, s)), seed)
+    out = attend(batch, pad(q, rows), pad(k, rows), pad(v, rows), pad(s, rows), seed)
     return out.transpose(1, 2)[real].transpose(0, 1)[None]
 
 

@@ -240,7 +240,7 @@ class _PretrainingLoop:
             self.folder, keep=set(checkpoints.list_checkpoints(self.folder))
         )  # incomplete checkpoints of a killed process
         partial.mkdir()
-        state = {f"model.{name}": value for name, value in self.model.transformer.state_dict().items()}
+        state = {f"model.{name}": value for name, value in _body(self.model).state_dict().items()}
         for number, values in found.items():
             state |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         save_file({name: value.contiguous() for name, value in state.items()}, partial / "state.safetensors")
@@ -255,7 +255,7 @@ class _PretrainingLoop:
         checkpoints.verify(found[-1])
         state = load_file(found[-1] / "state.safetensors")
         own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
-        self.model.transformer.load_state_dict(own)
+        _body(self.model).load_state_dict(own)
         if self.sharded:
             scatter_weights(self.model, self.trained)
         loaded: dict[int, dict[str, Tensor]] = {}
@@ -289,11 +289,21 @@ def _loss(model: PreTrainedModel, rows: Tensor, batch: int) -> float:
 
 
 def _model(setting: Setting, tokenizer: Tokenizer) -> PreTrainedModel:
-    sizes = {"n_positions": setting.length, "n_embd": setting.width, "n_layer": setting.layers, "n_head": setting.heads}
+    sizes: dict[str, Any] = {
+        "n_positions": setting.length,
+        "n_embd": setting.width,
+        "n_layer": setting.layers,
+        "n_head": setting.heads,
+    }
     sizes |= {"vocab_size": tokenizer.get_vocab_size()}
     if setting.attention == "mtsa":
         return MtsaGPTLMHeadModel(MtsaGPTConfig(**sizes, architectures=["MtsaGPTLMHeadModel"]))
     return OpenAIGPTLMHeadModel(OpenAIGPTConfig(**sizes, architectures=["OpenAIGPTLMHeadModel"]))
+
+
+def _body(model: PreTrainedModel) -> nn.Module:
+    """The model without its output layer, whose weights are those of the token embeddings."""
+    return model.get_submodule("transformer")
 
 
 def _write(out: Path, model: PreTrainedModel, tokenizer: Tokenizer, setting: Setting) -> None:
@@ -307,7 +317,7 @@ def _write(out: Path, model: PreTrainedModel, tokenizer: Tokenizer, setting: Set
     wrapped.save_pretrained(out)
     model.config.save_pretrained(out)
     with replacing(out / "model.safetensors") as partial:
-        state = {f"transformer.{name}": value.contiguous() for name, value in model.transformer.state_dict().items()}
+        state = {f"transformer.{name}": value.contiguous() for name, value in _body(model).state_dict().items()}
         save_file(state, partial, {"format": "pt"})
 
 
