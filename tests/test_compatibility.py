@@ -9,6 +9,7 @@ import torch
 
 import mtsa
 from mtsa.errors import InputError
+from mtsa.models.packed_batch import without_packing
 from mtsa.training.recipe_files import load_recipe
 from mtsa.training.run import run_recipe
 from tests.fixtures.record import AUTO, ENCODERS, STEPS, answers_of, logits_of, loss_curve
@@ -68,8 +69,10 @@ def test_run_directories_without_a_temperature_have_the_temperature_one(task):
 
 @pytest.fixture
 def batches_of_0_2(monkeypatch):
-    """Token batches of version 0.2, which were the same in every epoch; now each epoch composes its own."""
+    """Token batches of version 0.2: the same in every epoch, and padded. Now they differ, and are packed."""
     monkeypatch.setattr("mtsa.data.batching._with_count", lambda *given: [])
+    with without_packing():
+        yield
 
 
 @pytest.mark.usefixtures("batches_of_0_2")

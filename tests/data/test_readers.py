@@ -96,7 +96,7 @@ WRONG = {
     "header alone": ("a.csv", "text,label\n", {}, "contains no examples"),
     "no label": ("a.csv", "text,label\na,\n", {}, "line 2: the label is missing"),
     "long line": ("a.csv", "text,label\n" + "a" * 1_100_000 + ",x\n", {}, "line 2: more than 1,048,576 characters"),
-    "long text": ("a.csv", 'text,label\n"' + "a\n" * 50_000 + '",x\n', {}, "line 2: "),
+    "long text": ("a.csv", 'text,label\n"' + "a\n" * 600_000 + '",x\n', {}, "line 2: "),
     "no json": ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: not valid JSON"),
     "json list": ("a.jsonl", "[1]\n", {}, "line 1: expected a JSON object.* got list"),
     "deep json": ("a.jsonl", "[" * 60_000 + "\n", {}, "line 1: not valid JSON"),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mtsa.errors import InputError
+from mtsa.models.packed_batch import without_packing
 from mtsa.models.sentence_pooling import MeanPool
 from mtsa.nn.attention import MultiMaskAttention
 from mtsa.nn.masks import And, Mask
@@ -98,12 +99,13 @@ def record_attention(
     """
     model.eval()
     additive = output is not None and is_additive(model)
-    with _recorded(model, additive) as calls:
+    with _recorded(model, additive) as calls, without_packing():
         call(**inputs)
     layers: list[LayerMaps] = []
     poolings: list[Tensor] = []  # of both texts, if they are one sequence
     means: list[tuple[Tensor, Tensor]] = []
-    for module, arguments, options in calls:
+    for module, arguments, given in calls:
+        options = {name: value for name, value in given.items() if value is not None}  # such as cu_seqlens
         if isinstance(module, Source2Token):
             poolings.append(module.weights(*arguments, **options)[0])
         elif isinstance(module, MultiMaskAttention):

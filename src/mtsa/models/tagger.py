@@ -116,7 +116,7 @@ class Tagger(BaseNetwork):
         if packed is None:
             logits = self.tags(self.contextualize(x, input_ids, keep) if word_of is None else self.encoder(x, keep))
         else:
-            logits = packed.pad(self.tags(self.encoder(packed.pack(x), cu_seqlens=packed.cu_seqlens)))
+            logits = self.tags(packed.pad(self.encoder(packed.pack(x), cu_seqlens=packed.cu_seqlens)))
         loss = None if labels is None else self._loss(logits, labels)
         if loss is not None and scores is not None and predicate_labels is not None:
             loss = loss + _finder_loss(scores, predicate_labels)
