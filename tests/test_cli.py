@@ -41,7 +41,7 @@ def test_bench_layer_prints_tables_and_writes_record_and_pictures(tmp_path):
         (["--lengths", "16,x"], '"x" is not a length'),
         (["--lengths", ""], "is not a length"),
         (["--layers", "papr"], 'did you mean "paper"'),
-        (["--preset", "big"], "layer or paper"),
+        (["--preset", "big"], "sentences, layer, paper, documents"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(arguments, said):

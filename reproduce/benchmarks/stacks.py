@@ -47,7 +47,10 @@ PRESETS: dict[str, Setting] = {
     "translation": Setting(("multi30k.cpu", "wmt.setup1.paper"), 1024),
     "srl": Setting(("srl.cpu", "srl.paper"), 2048),
 }
-_MODELS: dict[str, Mapping[str, Model]] = {task: TABLES[task].models for task in ("translation", "srl")}
+# Models with a recipe of their own differ in more than the encoder.
+_MODELS: dict[str, Mapping[str, Model]] = {
+    task: {name: model for name, model in TABLES[task].models.items() if not model.recipe} for task in ("translation", "srl")
+}
 
 
 class Translating(nn.Module):

@@ -50,4 +50,4 @@ def test_the_command_writes_a_record_that_the_results_page_shows(tmp_path, monke
 def test_options_of_other_presets_are_refused(tmp_path):
     done = CliRunner().invoke(app, ["bench", "layer", "--out", str(tmp_path), "--preset", "sentences", "--lengths", "16"])
     assert done.exit_code == 2
-    assert "apply to the presets layer and paper only" in done.output
+    assert "--lengths and --layers do not apply to the preset sentences" in done.output

@@ -33,6 +33,7 @@ def test_the_encoders_are_those_of_the_tables():
             for kind in (MultiMaskAttention, nn.LSTM)
         ]
         for row in SRL.models
+        if not row.startswith("minilm-")
     }
     assert counted == {
         "bilstm": [0, 4], "multi_cnn": [0, 0], "multihead": [0, 0], "multihead-masks": [0, 0], "mtsa": [4, 0],

@@ -29,7 +29,8 @@ def described(runs):
 
 def test_every_route_is_described(described):
     found = {(operation.ok().method.upper(), operation.ok().path) for operation in described.get_all_operations()}
-    assert found == {("GET", "/health"), ("GET", "/api/models"), ("POST", "/api/predict"), ("POST", "/api/explain")}
+    posts = {("POST", "/api/predict"), ("POST", "/api/explain")}
+    assert found == {("GET", "/health"), ("GET", "/api/models"), ("GET", "/api/errors"), *posts}
 
 
 @pytest.mark.parametrize("mode", [schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE])
@@ -49,6 +50,6 @@ def test_the_api_does_what_its_description_says(described, path, mode):
         assert set(sent) <= {400, 405, 413, 415, 422}
 
 
-@pytest.mark.parametrize("path", ["/health", "/api/models"])
+@pytest.mark.parametrize("path", ["/health", "/api/models", "/api/errors"])
 def test_what_is_there_to_read(described, path):
     described[path]["GET"].Case().call_and_validate(checks=CHECKS)

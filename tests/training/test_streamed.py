@@ -264,7 +264,7 @@ def test_any_seed_has_an_order(tmp_path, seed):
 
 
 def test_an_example_too_long_for_a_shard_is_told_when_it_is_dealt(tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\na,b\n" + '"' + "x\n" * 32_000 + '",c\n')
+    (tmp_path / "a.csv").write_text("text,label\na,b\n" + '"' + "x\n" * 400_000 + '",c\n')
     done = CliRunner().invoke(app, ["data", "shard", str(tmp_path / "a.csv"), "--out", str(tmp_path / "s")])
     assert done.exit_code == 2
     assert "line 3: the example has" in done.stderr
