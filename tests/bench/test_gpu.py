@@ -23,7 +23,7 @@ RECORD = ROOT / "results" / "gpu" / "gpu-resources.json"
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "needs a CUDA device"),
+        ([], "requires a CUDA device"),
         (["--resources"], "unset TRITON_INTERPRET"),
         (["--resources", "--devices", "sm_80,foo"], '"foo" is unknown; it must be one of sm_80'),
         (["--resources", "--repeats", "3"], "--repeats applies to timing"),
