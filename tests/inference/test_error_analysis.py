@@ -263,8 +263,8 @@ def test_the_server_shows_a_limited_number(tmp_path):
         ("a.txt", "x", "must be .csv or .jsonl"),
         ("a.csv", "text,label\na,b\n", "line 2: not a row of an error file"),
         ("a.jsonl", '{"kind": "mistake", "text": 3}', "line 1: not a row of an error file"),
-        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a"]]}', "line 1: invalid words"),
-        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a", "b"]]}', "line 1: invalid words"),
+        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a"]]}', "line 1: not a valid row"),
+        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a", "b"]]}', "line 1: not a valid row"),
         ("a.jsonl", "{", "not valid JSON"),
     ],
 )

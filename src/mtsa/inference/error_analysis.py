@@ -205,7 +205,9 @@ def read_errors(path: Path, most: int) -> dict[str, list[Row]]:
             try:
                 found[kind].append({key: _shown(row[key]) for key in _COLUMNS[1:] if row.get(key) not in (None, "")})
             except (TypeError, ValueError):
-                raise line_error(path, line, 'invalid value in "words"; create the file with mtsa evaluate --errors') from None
+                raise line_error(
+                    path, line, "not a valid row of an error file; create the file with mtsa evaluate --errors"
+                ) from None
     return found
 
 
