@@ -135,7 +135,7 @@ def check_boundaries(cu_seqlens: Tensor, total: int) -> None:
         return
     values = cu_seqlens.tolist()
     if values[0] != 0:
-        raise ValueError(f"cu_seqlens starts with {values[0]}; it must contain the cumulative lengths, from 0")
+        raise ValueError(f"cu_seqlens starts with {values[0]}; it must start with 0")
     for index, (before, after) in enumerate(itertools.pairwise(values)):
         if after < before:
             raise ValueError(
