@@ -189,6 +189,19 @@ def test_contributions_of_words_without_special_tokens(bert_runs, tmp_path):
     assert any(value == pytest.approx(weight, abs=1e-4) for value in maps.contributions.tolist())
 
 
+def test_words_of_a_long_text_are_not_its_blocks(tmp_path):
+    model = mtsa.train(
+        train=write_csv(tmp_path / "train.csv", sentences(40)), encoder="hierarchical_mtsa", out=tmp_path / "run",
+        settings={"training.max_steps": 2, "training.refit": False},
+    )  # fmt: skip
+    text = " . ".join(f"the pear number{place} was red and here" for place in range(40))
+    assert len(model.explain(text)) > 1  # several blocks
+    model.evaluate([(text, "fruit"), (text, "colour")], errors=tmp_path / "errors.jsonl")
+    row = next(row for row in rows_of(tmp_path / "errors.jsonl") if row["kind"] == "mistake")
+    assert len(row["words"]) == 5
+    assert {word for word, _ in row["words"]} <= set(text.split())
+
+
 @pytest.mark.parametrize("task", ["tagging", "srl", "translation"])
 def test_other_tasks_say_so(runs, task, tmp_path):
     done = evaluate(runs[task].run.folder, "--data", "x", "--errors", tmp_path / "a.csv")
