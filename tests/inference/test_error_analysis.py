@@ -218,6 +218,22 @@ def test_names_of_files_are_checked_first(model, folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_data_is_not_overwritten(model, folder, tmp_path):
+    data = tmp_path / "data.csv"
+    content = (folder / "test.csv").read_text()
+    data.write_text(content)
+    (tmp_path / "link.csv").symlink_to(data)
+    for name in ("data.csv", "link.csv"):
+        done = evaluate(model.run.folder, "--data", data, "--errors", tmp_path / name)
+        assert (done.exit_code, done.output.count("\n")) == (2, 1)
+        assert "would overwrite the evaluated data" in done.output
+    train = (folder / "train.csv").read_text()
+    done = evaluate(model.run.folder, "--data", data, "--errors", folder / "train.csv")
+    assert done.exit_code == 2
+    assert "would overwrite the training data" in done.output
+    assert (data.read_text(), (folder / "train.csv").read_text()) == (content, train)
+
+
 def test_a_failure_keeps_the_old_file(model, folder, tmp_path, monkeypatch):
     out = tmp_path / "errors.jsonl"
     out.write_text("kept")
