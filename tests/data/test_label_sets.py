@@ -9,6 +9,7 @@ from mtsa.cli import app
 from mtsa.data import readers
 from mtsa.data.check_texts import check_texts
 from mtsa.data.examples import Layout
+from mtsa.data.label_sets import table_separator
 from mtsa.errors import InputError
 
 SPLIT, COLUMNS = Layout(label_separator="|"), Layout(label_columns=("food", "price"))
@@ -106,3 +107,10 @@ def test_the_report_of_label_columns(tmp_path):
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code == 2
     assert "error: no text has a label" in refused.output
+
+
+def test_separators_of_tables():
+    assert table_separator("", ["a", "b"]) == "|"
+    assert table_separator(";", ["a", "b|c"]) == ";"
+    assert table_separator(";", ["a;b", "c|d", "e"]) == ","
+    assert table_separator("", ["a|b;c"]) == ","

@@ -319,6 +319,26 @@ def test_predictions_as_files_and_text(model, tmp_path):
     assert "already has a column of this name" in clash.output
 
 
+def test_a_table_has_a_separator_that_no_label_contains(tmp_path):
+    rows = [(text, ["red|blue" if label == "colour" else label for label in labels]) for text, labels in topics(60)]
+    steps = {**TOPIC_MODEL, "training.max_steps": 1}
+    model = mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings=steps)
+    model.model.config.thresholds = [0.01] * 3  # all labels are predicted
+    (found,) = model.predict(["the red pear"])
+    assert found.cells()[0].split(";") == ["fruit", "red|blue", "size"]
+
+
+def test_a_label_named_like_a_column_needs_json_lines(tmp_path):
+    rows = [(text, ["labels" if label == "colour" else label for label in labels]) for text, labels in topics(60)]
+    mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings={**TOPIC_MODEL, "training.max_steps": 1})
+    (tmp_path / "new.csv").write_text("text\nthe red pear\n")
+    done = call("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert 'a label "labels", which is also the name of a column; use a .jsonl file' in done.output
+    assert not (tmp_path / "out.csv").exists()
+    assert call("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "out.jsonl").exit_code == 0
+
+
 def test_an_explanation_names_the_labels(model, tmp_path):
     (maps,) = model.explain("the red pear")
     assert maps.prediction.startswith("colour (")
