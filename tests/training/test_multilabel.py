@@ -296,6 +296,7 @@ def test_one_label_is_a_detector(tmp_path):
     rows = [(text, ["fruit"] if "fruit" in labels else []) for text, labels in topics(150)]
     found = mtsa.train(task="multilabel", train=rows, out=tmp_path / "one", settings=TOPIC_MODEL)
     assert found.labels == ["fruit"]
+    assert repr(found).endswith(", 1 label)")
     assert found.evaluate(rows).metrics.micro_f1 > 0.9
     assert found.predict(["the plum"])[0].labels == ("fruit",)
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from mtsa.errors import InputError
+from mtsa.messages import counted
 from mtsa.metrics.thresholds import DEFAULT
 from mtsa.models.base_network import MULTI_LABEL
 from mtsa.training.model_inputs import Inputs
@@ -43,7 +44,7 @@ class MultiLabel(TextTask):
     pipeline_tag = "text-classification"
 
     def describe_labels(self, labels: Sequence[str]) -> str:
-        return f"{len(labels)} labels"
+        return counted(len(labels), "label")
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
         counts = Counter(label for example in split.train for label in example.label)
