@@ -218,6 +218,13 @@ def test_class_weights_are_ratios_of_texts_without_and_with_a_label(folder, tmp_
     assert loop._step([list(range(9))]) == pytest.approx(float(losses / total), rel=1e-4)
 
 
+def test_class_weights_of_labels_of_all_texts(tmp_path):
+    rows = [(text, ["any"]) for text, _ in topics(40)]
+    steps = {**TOPIC_MODEL, "training.max_steps": 20, "training.class_weights": "balanced"}
+    model = mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings=steps)
+    assert model.predict(["the red pear"])[0].probabilities["any"] > 0.6  # the loss is finite and decreases
+
+
 def test_shards_hold_the_label_sets(folder, tmp_path):
     data = {"train": str(folder / "train.csv"), "label_separator": "|"}
     recipe = build_recipe(None, task="multilabel", data=data, sized=False)

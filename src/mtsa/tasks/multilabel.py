@@ -76,8 +76,8 @@ class MultiLabel(TextTask):
         return config
 
     def class_weights(self, train: EncodedData) -> list[float]:
-        """Return the ratio of texts without and with each label."""
-        return [(len(train) - count) / max(1, count) for count in train.class_counts]
+        """Return the ratio of texts without and with each label, both at least 1."""
+        return [max(1, len(train) - count) / max(1, count) for count in train.class_counts]
 
     def sample_weights(self, weights: Tensor, labels: Tensor) -> Tensor:
         """Return the weight of each decision [B, C]: that of the label if it is correct, otherwise 1."""
