@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
+from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.inference.error_analysis import read_errors
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import open_models
+from mtsa.tasks.encoded import Mistake
 from tests.log_messages import logged
 from tests.sample_data import TOPIC_MODEL, sentences, topics, write_csv, write_topics
 from tests.trained_models import QUICK
@@ -187,6 +189,16 @@ def test_contributions_of_words_without_special_tokens(bert_runs, tmp_path):
     weight = row["words"][0][1]
     assert abs(weight) == pytest.approx(max(abs(value) for name, value in values.items() if name[0] != "["), abs=1e-4)
     assert any(value == pytest.approx(weight, abs=1e-4) for value in maps.contributions.tolist())
+
+
+def test_contributions_are_those_of_the_predicted_class(bert_runs):
+    predictor, text = bert_runs["texts"], "the red pear"
+    logits = predictor.encode([text]).predict(predictor.model)[0].tolist()
+    assert logits[0] != pytest.approx(logits[1], abs=1e-3)
+    for output, logit in enumerate(logits):
+        mistake = Mistake(0, "fruit", "colour", 0.5, output)
+        (maps,) = predictor.explain_mistake(Example(text, "fruit", 1), mistake)
+        assert float(maps.contributions.sum()) + maps.bias == pytest.approx(logit, abs=1e-4)
 
 
 def test_words_of_a_long_text_are_not_its_blocks(tmp_path):
