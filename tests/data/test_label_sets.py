@@ -109,6 +109,17 @@ def test_the_report_of_label_columns(tmp_path):
     assert "error: no text has a label" in refused.output
 
 
+def test_labels_of_all_texts_and_wrong_separators_are_reported(tmp_path):
+    path = write(tmp_path / "a.csv", 'text,label\nx,a|b;c\ny,a|b\nz,"a|b;d"\n')
+    lines = "\n".join(check_texts(path, Layout(label_separator=";"), multilabel=True).lines())
+    assert "labels of all texts: a|b\n" in lines
+    assert "labels that contain another separator: a|b; check --label-separator" in lines
+    lines = "\n".join(check_texts(path, Layout(label_separator="|"), multilabel=True).lines())
+    assert "labels that contain another separator: b;c, b;d; check" in lines
+    fine = write(tmp_path / "b.csv", "text,label\nx,a|b\ny,b\nz,a\n")
+    assert not any("all texts" in one or "another" in one for one in check_texts(fine, SPLIT, multilabel=True).warnings)
+
+
 def test_separators_of_tables():
     assert table_separator("", ["a", "b"]) == "|"
     assert table_separator(";", ["a", "b|c"]) == ";"
