@@ -9,6 +9,7 @@ from mtsa.cli import app
 from mtsa.data import readers
 from mtsa.data.check_texts import check_texts
 from mtsa.data.examples import Layout
+from mtsa.data.label_sets import table_separator
 from mtsa.errors import InputError
 
 SPLIT, COLUMNS = Layout(label_separator="|"), Layout(label_columns=("food", "price"))
@@ -106,3 +107,21 @@ def test_the_report_of_label_columns(tmp_path):
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code == 2
     assert "error: no text has a label" in refused.output
+
+
+def test_labels_of_all_texts_and_wrong_separators_are_reported(tmp_path):
+    path = write(tmp_path / "a.csv", 'text,label\nx,a|b;c\ny,a|b\nz,"a|b;d"\n')
+    lines = "\n".join(check_texts(path, Layout(label_separator=";"), multilabel=True).lines())
+    assert "labels of all texts: a|b\n" in lines
+    assert "labels that contain another separator: a|b; check --label-separator" in lines
+    lines = "\n".join(check_texts(path, Layout(label_separator="|"), multilabel=True).lines())
+    assert "labels that contain another separator: b;c, b;d; check" in lines
+    fine = write(tmp_path / "b.csv", "text,label\nx,a|b\ny,b\nz,a\n")
+    assert not any("all texts" in one or "another" in one for one in check_texts(fine, SPLIT, multilabel=True).warnings)
+
+
+def test_separators_of_tables():
+    assert table_separator("", ["a", "b"]) == "|"
+    assert table_separator(";", ["a", "b|c"]) == ";"
+    assert table_separator(";", ["a;b", "c|d", "e"]) == ","
+    assert table_separator("", ["a|b;c"]) == ","

@@ -63,6 +63,12 @@ def test_case_punctuation_and_order_do_not_matter():
     assert list(find_near_duplicates([Example("...", "a", 1), Example("!!!", "b", 2)], [])) == []
 
 
+def test_composed_and_decomposed_letters_are_equal():
+    one, other = Example("na\u00efve caf\u00e9 \ufb01ne", "a", 1), Example("nai\u0308ve cafe\u0301 fine", "b", 2)
+    (found,) = find_near_duplicates([one, other], [])
+    assert found.similarity == 1.0
+
+
 def test_label_sets_differ_by_any_label():
     both = [Example("a b c", ("x", "y"), 1), Example("a b c", ("x",), 2), Example("a b c", ("x", "y"), 3)]
     assert [(found.index, found.other) for found in find_near_duplicates(both, [])] == [(1, 0), (2, 1)]

@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 import mtsa
 from mtsa.cli import app
+from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.inference.error_analysis import read_errors
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import open_models
+from mtsa.tasks.encoded import Mistake
 from tests.log_messages import logged
 from tests.sample_data import TOPIC_MODEL, sentences, topics, write_csv, write_topics
 from tests.trained_models import QUICK
@@ -189,6 +191,29 @@ def test_contributions_of_words_without_special_tokens(bert_runs, tmp_path):
     assert any(value == pytest.approx(weight, abs=1e-4) for value in maps.contributions.tolist())
 
 
+def test_contributions_are_those_of_the_predicted_class(bert_runs):
+    predictor, text = bert_runs["texts"], "the red pear"
+    logits = predictor.encode([text]).predict(predictor.model)[0].tolist()
+    assert logits[0] != pytest.approx(logits[1], abs=1e-3)
+    for output, logit in enumerate(logits):
+        mistake = Mistake(0, "fruit", "colour", 0.5, output)
+        (maps,) = predictor.explain_mistake(Example(text, "fruit", 1), mistake)
+        assert float(maps.contributions.sum()) + maps.bias == pytest.approx(logit, abs=1e-4)
+
+
+def test_words_of_a_long_text_are_not_its_blocks(tmp_path):
+    model = mtsa.train(
+        train=write_csv(tmp_path / "train.csv", sentences(40)), encoder="hierarchical_mtsa", out=tmp_path / "run",
+        settings={"training.max_steps": 2, "training.refit": False},
+    )  # fmt: skip
+    text = " . ".join(f"the pear number{place} was red and here" for place in range(40))
+    assert len(model.explain(text)) > 1  # several blocks
+    model.evaluate([(text, "fruit"), (text, "colour")], errors=tmp_path / "errors.jsonl")
+    row = next(row for row in rows_of(tmp_path / "errors.jsonl") if row["kind"] == "mistake")
+    assert len(row["words"]) == 5
+    assert {word for word, _ in row["words"]} <= set(text.split())
+
+
 @pytest.mark.parametrize("task", ["tagging", "srl", "translation"])
 def test_other_tasks_say_so(runs, task, tmp_path):
     done = evaluate(runs[task].run.folder, "--data", "x", "--errors", tmp_path / "a.csv")
@@ -203,6 +228,22 @@ def test_names_of_files_are_checked_first(model, folder, tmp_path):
         assert message in done.output
         assert done.output.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_is_not_overwritten(model, folder, tmp_path):
+    data = tmp_path / "data.csv"
+    content = (folder / "test.csv").read_text()
+    data.write_text(content)
+    (tmp_path / "link.csv").symlink_to(data)
+    for name in ("data.csv", "link.csv"):
+        done = evaluate(model.run.folder, "--data", data, "--errors", tmp_path / name)
+        assert (done.exit_code, done.output.count("\n")) == (2, 1)
+        assert "would overwrite the evaluated data" in done.output
+    train = (folder / "train.csv").read_text()
+    done = evaluate(model.run.folder, "--data", data, "--errors", folder / "train.csv")
+    assert done.exit_code == 2
+    assert "would overwrite the training data" in done.output
+    assert (data.read_text(), (folder / "train.csv").read_text()) == (content, train)
 
 
 def test_a_failure_keeps_the_old_file(model, folder, tmp_path, monkeypatch):

@@ -218,6 +218,13 @@ def test_class_weights_are_ratios_of_texts_without_and_with_a_label(folder, tmp_
     assert loop._step([list(range(9))]) == pytest.approx(float(losses / total), rel=1e-4)
 
 
+def test_class_weights_of_labels_of_all_texts(tmp_path):
+    rows = [(text, ["any"]) for text, _ in topics(40)]
+    steps = {**TOPIC_MODEL, "training.max_steps": 20, "training.class_weights": "balanced"}
+    model = mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings=steps)
+    assert model.predict(["the red pear"])[0].probabilities["any"] > 0.6  # the loss is finite and decreases
+
+
 def test_shards_hold_the_label_sets(folder, tmp_path):
     data = {"train": str(folder / "train.csv"), "label_separator": "|"}
     recipe = build_recipe(None, task="multilabel", data=data, sized=False)
@@ -296,6 +303,7 @@ def test_one_label_is_a_detector(tmp_path):
     rows = [(text, ["fruit"] if "fruit" in labels else []) for text, labels in topics(150)]
     found = mtsa.train(task="multilabel", train=rows, out=tmp_path / "one", settings=TOPIC_MODEL)
     assert found.labels == ["fruit"]
+    assert repr(found).endswith(", 1 label)")
     assert found.evaluate(rows).metrics.micro_f1 > 0.9
     assert found.predict(["the plum"])[0].labels == ("fruit",)
 
@@ -317,6 +325,26 @@ def test_predictions_as_files_and_text(model, tmp_path):
     assert "--submission does not apply to task multilabel" in refused.output
     clash = call("predict", model.run.folder, tmp_path / "new.csv", "--keep-columns", "labels", "--out", tmp_path / "b.csv")
     assert "already has a column of this name" in clash.output
+
+
+def test_a_table_has_a_separator_that_no_label_contains(tmp_path):
+    rows = [(text, ["red|blue" if label == "colour" else label for label in labels]) for text, labels in topics(60)]
+    steps = {**TOPIC_MODEL, "training.max_steps": 1}
+    model = mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings=steps)
+    model.model.config.thresholds = [0.01] * 3  # all labels are predicted
+    (found,) = model.predict(["the red pear"])
+    assert found.cells()[0].split(";") == ["fruit", "red|blue", "size"]
+
+
+def test_a_label_named_like_a_column_needs_json_lines(tmp_path):
+    rows = [(text, ["labels" if label == "colour" else label for label in labels]) for text, labels in topics(60)]
+    mtsa.train(task="multilabel", train=rows, out=tmp_path / "run", settings={**TOPIC_MODEL, "training.max_steps": 1})
+    (tmp_path / "new.csv").write_text("text\nthe red pear\n")
+    done = call("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert 'a label "labels", which is also the name of a column; use a .jsonl file' in done.output
+    assert not (tmp_path / "out.csv").exists()
+    assert call("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "out.jsonl").exit_code == 0
 
 
 def test_an_explanation_names_the_labels(model, tmp_path):

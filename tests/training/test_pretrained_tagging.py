@@ -161,6 +161,13 @@ def test_wrong_settings_are_refused(runs, folder, case, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("pretrained", [False, True])
+def test_roles_need_an_encoder_with_context(folder, pretrained):
+    given = {"pretrained": str(folder / "bert")} if pretrained else {}
+    with pytest.raises(InputError, match="do not depend on the predicate; use an encoder with context"):
+        build_recipe(None, task="srl", data={"train": "corpus:roles"}, encoder="embedding", **given)
+
+
 @pytest.mark.parametrize("model_type", ["bert", "canine", "ctrl"])  # no file, another kind of tokenizer, a missing vocabulary
 def test_a_model_without_a_fast_tokenizer_is_refused(runs, folder, tmp_path, model_type):
     slow = write_bert(tmp_path / "slow")
@@ -222,5 +229,5 @@ def test_explanations_show_words(runs):
     assert maps.layers[0].token2token.shape[1:] == (4, 4)
     (roles,) = runs["roles"].explain("red apples and plums")
     assert roles.words == ["red", "apples", "and", "plums"]
-    with pytest.raises(InputError, match="no attention weights to explain"):
+    with pytest.raises(InputError, match="no attention weights to explain; train a model with the encoder residual_mtsa"):
         runs["tags"].explain("Ada saw Rome.")

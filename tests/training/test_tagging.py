@@ -50,6 +50,21 @@ def test_a_tagger_learns_and_tells_its_figures(names):
     assert repr(model).startswith("TagPredictor(")
 
 
+def test_plain_tags_are_no_test_data_of_a_span_model(names, tmp_path):
+    model, folder = names
+    plain = tmp_path / "plain.conll"
+    plain.write_text("Ada\tNNP\nsaw\tVBD\nit\tO\n\nRome\tB-LOC\n")
+    with pytest.raises(InputError, match=r"plain.conll: the model predicts spans, but NNP, VBD are not BIO or IOBES tags"):
+        model.evaluate(plain)
+    files = {"train": folder / "train.conll", "out": tmp_path / "run", "settings": TAGGER}
+    for part in ("dev", "test"):
+        with pytest.raises(InputError, match=r"plain.conll: the model predicts spans"):
+            mtsa.train(task="tagging", **files, **{part: plain})
+    iobes = tmp_path / "iobes.conll"
+    iobes.write_text("Bob\tS-PER\nsaw\tO\nRome\tS-LOC\n")
+    assert model.evaluate(iobes).metrics.as_json()["f1"] == 1.0
+
+
 def test_what_is_no_sentence_is_refused(names):
     model, folder = names
     assert [answer.words for answer in model.stream(["Bob saw", ["Rome"]])] == [("Bob", "saw"), ("Rome",)]

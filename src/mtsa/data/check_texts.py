@@ -144,6 +144,13 @@ def _add_warnings(report: TextReport, empty: list[int], duplicates: list[str], c
     if rare and len(report.labels) > 1:
         report.warnings.append(f"{noun} with a single example: {_some(rare)}")
     if report.multilabel:
+        everywhere = [label for label, count in report.labels.items() if count == len(report.words) > 1]
+        if everywhere:
+            report.warnings.append(f"labels of all texts: {_some(everywhere)}")
+        own = report.layout.label_separator
+        joined = [label for label in report.labels if own and any(sign in label for sign in "|;,\t")]
+        if joined:
+            report.warnings.append(f"labels that contain another separator: {_some(joined)}; check --label-separator")
         spellings: dict[str, list[str]] = {}
         for label in report.labels:
             spellings.setdefault(" ".join(label.casefold().split()), []).append(label)

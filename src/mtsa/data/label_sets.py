@@ -11,6 +11,7 @@ from mtsa.errors import InputError, line_error
 
 from .examples import Layout
 
+_SEPARATORS = ("|", ";", ",", "/", "\t")  # for tables; the first one that no label contains
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True}
 
 
@@ -54,6 +55,17 @@ def parse_labels(value: Any, layout: Layout, path: Path, line: int) -> tuple[str
             "has an empty list or string",
         )
     return tuple(sorted({_name(label, path, line) for label in value}))
+
+
+def table_separator(given: str, labels: Sequence[str]) -> str:
+    """Return the separator of labels in a table: the given one, or another sign if a label contains it.
+
+    Args:
+        given: the separator of the training data; empty: none.
+        labels: all labels.
+    """
+    candidates = [given, *_SEPARATORS] if given else _SEPARATORS
+    return next((sign for sign in candidates if not any(sign in label for label in labels)), candidates[0])
 
 
 def _flag(value: Any, column: str, path: Path, line: int) -> bool:

@@ -1,7 +1,8 @@
 """Near-duplicate texts with different labels.
 
-Texts are compared as sets of words, without case, order and punctuation. Two texts are near-duplicates if the sets share at
-least 80 % of all their words (Jaccard similarity). Two pairs of texts are near-duplicates if both sides are.
+Texts are compared as sets of words, without case, order and punctuation, and after Unicode normalization (NFKC). Two texts
+are near-duplicates if the sets share at least 80 % of all their words (Jaccard similarity). Two pairs of texts are
+near-duplicates if both sides are.
 
 The search is exact. If two sets are that similar, they share one of their rarest words, so each set is looked up by a few of
 its rarest words only (prefix filtering; Bayardo et al., 2007). For pairs, this is applied to the words of both sides together.
@@ -10,6 +11,7 @@ its rarest words only (prefix filtering; Bayardo et al., 2007). For pairs, this 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -107,4 +109,8 @@ def _similarity(one: Words, other: Words) -> float | None:
 
 
 def _words(example: LabelledText) -> Words:
-    return frozenset((side, word) for side, text in enumerate(example.texts) for word in _WORD.findall(text.casefold()))
+    return frozenset(
+        (side, word)
+        for side, text in enumerate(example.texts)
+        for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    )

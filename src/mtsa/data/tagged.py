@@ -129,6 +129,18 @@ def stray_tags_message(stray: Sequence[str]) -> str:
     )
 
 
+def check_span_tags(name: str, sentences: Iterable[TaggedSentence]) -> None:
+    """Check that the tags of held-out data mark spans, for a model that predicts spans.
+
+    Raises:
+        InputError: other tags.
+    """
+    others = sorted({tag for sentence in sentences for tag in sentence.tags if not _SPAN_TAG.fullmatch(tag)})
+    if others:
+        shown = f"{', '.join(others[:5])}{', ...' if len(others) > 5 else ''}"
+        raise InputError(f"{name}: the model predicts spans, but {shown} are not BIO or IOBES tags; check --label-column")
+
+
 def _iob(tags: Iterable[str]) -> list[str]:
     """IOBES and BILOU tags as IOB: S- and U- begin a span, E- and L- continue one."""
     marks = {"S": "B", "U": "B", "E": "I", "L": "I"}

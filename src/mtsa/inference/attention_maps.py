@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from mtsa.errors import InputError
 from mtsa.models.packed_batch import without_packing
 from mtsa.models.sentence_pooling import MeanPool
+from mtsa.models.tagger import Tagger
 from mtsa.nn.attention import MultiMaskAttention
 from mtsa.nn.masks import And, Mask
 from mtsa.nn.pooling import Source2Token
@@ -121,10 +122,10 @@ def record_attention(
             token2token, source2token = swapped.attention_weights(*tensors)
             layers.append(LayerMaps(names, token2token[0], source2token[0]))
     if not layers and not poolings and not means:
-        raise InputError(
-            "this model has no attention weights to explain; train a model with the encoder mtsa, or with "
-            'model.pooling = "source2token"'
-        )
+        hint = 'train a model with the encoder mtsa, or with model.pooling = "source2token"'
+        if isinstance(model, Tagger):
+            hint = f"train a model with the encoder {'stacked_mtsa' if model.config.pretrained is None else 'residual_mtsa'}"
+        raise InputError(f"this model has no attention weights to explain; {hint}")
     pooling = torch.stack(poolings).mean(0) if poolings else None
     if not means:
         return AttentionMaps(words, layers, pooling, prediction)

@@ -67,6 +67,7 @@ def explain_text(
     words: list[str] | None = None,
     word_of: list[int] | None = None,
     output: int | None = None,
+    parts: bool = True,
 ) -> list[AttentionMaps]:
     """Return the attention maps of a text by words: one, or several for a model with a hierarchical encoder.
 
@@ -74,6 +75,8 @@ def explain_text(
         model, call, inputs, tokens, prediction, output: as in `record_attention`; `tokens` are its words.
         words: the words of the text; None: the tokens.
         word_of: the index of the word of each token.
+        parts: whether to return the maps of a hierarchical encoder; otherwise, only the pooling weights or contributions of
+            all words.
 
     Raises:
         InputError: the model has no attention weights.
@@ -83,6 +86,8 @@ def explain_text(
         return [merge_words(record_attention(model, call, inputs, tokens, prediction, output=output), words, word_of)]
     with Recorder(model.encoder) as recorder:
         whole = record_attention(model, call, inputs, tokens, prediction, output=output)
+    if not parts:
+        return [merge_words(dataclasses.replace(whole, layers=[]), words, word_of)]
     return document_maps(recorder, whole, words, word_of)
 
 

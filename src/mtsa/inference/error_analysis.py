@@ -37,16 +37,24 @@ _COLUMNS = (
 Row = dict[str, Any]
 
 
-def check_errors_file(path: Path) -> None:
+def check_errors_file(path: Path, data: Any, train: str) -> None:
     """Check the name of an error file.
 
+    Args:
+        path: the error file.
+        data: the evaluated data: a file, or Python objects.
+        train: the training file of the model.
+
     Raises:
-        InputError: unsupported extension, or the folder does not exist.
+        InputError: unsupported extension, the folder does not exist, or the file is the evaluated or the training data.
     """
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(f"--errors {path}: the file extension must be .csv or .jsonl")
     if not path.parent.is_dir():
         raise InputError(f"--errors {path}: the folder {path.parent} does not exist; create it, or choose another file")
+    for what, source in (("evaluated", data), ("training", train)):
+        if isinstance(source, str | Path) and path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"--errors {path} would overwrite the {what} data; choose another file")
 
 
 def write_errors(predictor: Predictor, path: Path, data: Any, examples: Sequence[Any], mistakes: Sequence[Mistake]) -> None:
@@ -62,7 +70,7 @@ def write_errors(predictor: Predictor, path: Path, data: Any, examples: Sequence
     Raises:
         InputError: see `check_errors_file`.
     """
-    check_errors_file(path)
+    check_errors_file(path, data, predictor.recipe.data.train)
     name = Path(data).name if isinstance(data, str | Path) else "data"
     training, source = _training_examples(predictor, data, name)
     rows = [*_mistake_rows(predictor, examples, mistakes), *_duplicate_rows(name, examples, source, training)]

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from mtsa.errors import InputError
+from mtsa.messages import counted
 from mtsa.metrics.thresholds import DEFAULT
 from mtsa.models.base_network import MULTI_LABEL
 from mtsa.training.model_inputs import Inputs
@@ -43,7 +44,7 @@ class MultiLabel(TextTask):
     pipeline_tag = "text-classification"
 
     def describe_labels(self, labels: Sequence[str]) -> str:
-        return f"{len(labels)} labels"
+        return counted(len(labels), "label")
 
     def labels(self, recipe: Recipe, split: Split) -> list[str]:
         counts = Counter(label for example in split.train for label in example.label)
@@ -75,8 +76,8 @@ class MultiLabel(TextTask):
         return config
 
     def class_weights(self, train: EncodedData) -> list[float]:
-        """Return the ratio of texts without and with each label."""
-        return [(len(train) - count) / max(1, count) for count in train.class_counts]
+        """Return the ratio of texts without and with each label, both at least 1."""
+        return [max(1, len(train) - count) / max(1, count) for count in train.class_counts]
 
     def sample_weights(self, weights: Tensor, labels: Tensor) -> Tensor:
         """Return the weight of each decision [B, C]: that of the label if it is correct, otherwise 1."""

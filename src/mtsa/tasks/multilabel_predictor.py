@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mtsa.data.examples import Layout
+from mtsa.data.label_sets import table_separator
 from mtsa.errors import InputError
 from mtsa.messages import nearest
 
@@ -42,7 +43,7 @@ class MultiLabelPredictor(TextPredictor):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.separator = run.recipe.data.label_separator or self.separator
+        self.separator = table_separator(run.recipe.data.label_separator, self.labels)
 
     @property
     def thresholds(self) -> dict[str, float]:

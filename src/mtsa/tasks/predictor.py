@@ -151,7 +151,7 @@ class Predictor(ABC):
         if errors is not None:
             from mtsa.inference import error_analysis
 
-            error_analysis.check_errors_file(Path(errors))
+            error_analysis.check_errors_file(Path(errors), data, self.recipe.data.train)
         task = get_task(self.task)
         if is_in_memory(data):
             name, (examples, remarks) = "data", task.read_memory(self.recipe, data, "data")

@@ -42,6 +42,11 @@ class SemanticRoles(WordTask):
 
     def check_settings(self, recipe: Recipe, source: str) -> None:
         reject_unused_keys(recipe, source, self.name, "data", ["text_column", "label_column"])
+        if recipe.encoder.get("name") == "embedding":
+            raise InputError(
+                f"{source}: with encoder embedding, the roles of a word do not depend on the predicate; use an encoder with "
+                "context, such as stacked_mtsa"
+            )
         super().check_settings(recipe, source)
 
     def read(self, recipe: Recipe, path: Path, layout: Layout, target: Path | None = None) -> tuple[list[Any], list[str]]:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from mtsa.corpora import is_corpus
 from mtsa.data import tokenization
-from mtsa.data.bio import to_spans
+from mtsa.data.bio import is_bio, to_spans
 from mtsa.data.encoded_words import EncodedWords, word_mask
 from mtsa.data.examples import Layout
 from mtsa.data.frames import Frame, RoleSentence
 from mtsa.data.srl_formats import default_lemma, sentence_to_json
-from mtsa.data.tagged import TaggedSentence
+from mtsa.data.tagged import TaggedSentence, check_span_tags
 from mtsa.data.tagger_inputs import Sentence, read_sentences, read_with_predicates
 from mtsa.errors import InputError
 from mtsa.messages import counted
@@ -159,6 +159,8 @@ class TagPredictor(WordPredictor):
         if tags and not tags & set(self.labels):
             shown = ", ".join(sorted(tags)[:3])
             raise InputError(f"{name}: none of its tags ({shown}, ...) is a tag of the model; check --label-column")
+        if is_bio(self.labels):
+            check_span_tags(name, examples)
 
     def writer(self, out: Path | None, options: dict[str, Any]) -> AbstractContextManager[Callable[[Any, Any], None]]:
         return tag_writer(out)

@@ -12,7 +12,14 @@ from torch import Tensor
 from mtsa.data.bio import OUTSIDE, is_bio, tag_names
 from mtsa.data.check_tags import check_tagged
 from mtsa.data.examples import Layout
-from mtsa.data.tagged import inconsistent_tags, read_tagged, read_unconverted, stray_tags_message, stream_tagged
+from mtsa.data.tagged import (
+    check_span_tags,
+    inconsistent_tags,
+    read_tagged,
+    read_unconverted,
+    stray_tags_message,
+    stream_tagged,
+)
 from mtsa.data.validation_report import ValidationReport
 from mtsa.encoders import find_encoder
 from mtsa.errors import InputError
@@ -142,7 +149,11 @@ class Tagging(WordTask):
             raise InputError(
                 f'{recipe.data.train}: all words have the tag "{next(iter(names))}"; a tagger needs at least two tags'
             )
-        return tag_names(sorted({tag[2:] for tag in names - {OUTSIDE}})) if is_bio(names) else sorted(names)
+        if not is_bio(names):
+            return sorted(names)
+        for part, sentences in split.held_out().items():
+            check_span_tags(recipe.data.file(part) or recipe.data.train, sentences)
+        return tag_names(sorted({tag[2:] for tag in names - {OUTSIDE}}))
 
     def encode(
         self, recipe: Recipe, tokenizer: Tokenizer, labels: list[str], examples: Sequence[Any], *, training: bool

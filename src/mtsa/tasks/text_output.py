@@ -146,6 +146,11 @@ def text_writer(
         elif out.suffix.lower() == ".jsonl":
             yield _line_writer(file, kept)
         else:
+            double = next((name for name in columns if columns.count(name) > 1), None)
+            if double is not None:
+                raise InputError(
+                    f'--out {out}: the model has a label "{double}", which is also the name of a column; use a .jsonl file'
+                )
             yield _table_writer(file, [*names, *columns], kept)
 
 
