@@ -45,6 +45,27 @@ def test_blocks_of_sentences_are_those_of_the_loop(size, share):
         assert len(wanted) <= 2 * (length // (size + 1)) + 1
 
 
+@pytest.mark.parametrize("lengths", [(1, 4), (3,), (1,), (50,)])
+def test_a_static_graph_has_the_same_blocks(monkeypatch, lengths):
+    """Exports have no loop over the data: sentences of 1 and 4 words need the most blocks, 2 of 5 words."""
+    _, keep = batch(600, 203, 1, 0)
+    ends = torch.zeros_like(keep)
+    at = 0
+    while (at := at + lengths[int(ends[0].sum()) % len(lengths)]) <= 600:
+        ends[:, at - 1] = True
+    encoder = made("hierarchical_mtsa", {**SIZES, "levels": 2})
+    x = torch.randn(4, 600, WIDTH)
+    plain, out = sentence_blocks(keep, ends, 4), encoder(x, keep, ends)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    static = sentence_blocks(keep, ends, 4)
+    assert isinstance(static.places, torch.Tensor)
+    parts = static.split(x).view(4, static.count, 4, WIDTH)
+    torch.testing.assert_close(parts[:, : plain.count], plain.split(x).view(4, plain.count, 4, WIDTH), rtol=0, atol=0)
+    assert not parts[:, plain.count :].any()
+    torch.testing.assert_close(static.join(static.split(x))[keep], x[keep], rtol=0, atol=0)
+    torch.testing.assert_close(encoder(x, keep, ends), out, rtol=0, atol=2e-6)
+
+
 def test_split_and_join_are_inverse():
     x, keep = batch(23, 9, 1)
     x = x.nan_to_num(0.0)
@@ -105,6 +126,21 @@ def test_gradients_reach_every_parameter_of_every_level():
     assert (x.grad[~keep] == 0).all()
     for name, value in encoder.named_parameters():
         assert value.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("sentences", [False, True])
+def test_gradients_do_not_depend_on_values_at_padded_positions(sentences):
+    encoder = made("hierarchical_mtsa", SIZES).train()
+    x, keep = batch(22, 9)
+    ends = random_ends(keep) if sentences else None
+    found = []
+    for filler in (0.0, float("nan")):
+        encoder.zero_grad()
+        out = encoder(x.masked_fill(~keep[..., None], filler), keep, ends)
+        out.square().sum().backward()
+        found.append([weight.grad for weight in encoder.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 def test_context_crosses_blocks_in_both_directions():
