@@ -8,6 +8,7 @@ import torch
 from starlette.testclient import TestClient
 
 import mtsa
+from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.document_maps import MOST_BLOCKS
@@ -16,6 +17,7 @@ from mtsa.inference.graph_export import TARGETS, trace
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import ServedModel
+from mtsa.tasks.encoded import Mistake
 from mtsa.tasks.predictor import ModelInput
 from mtsa.tasks.registry import get_task
 from mtsa.training.defaults import DOCUMENT_LENGTH, pretrained_settings
@@ -125,6 +127,32 @@ def test_explanation_shows_blocks_first_and_then_their_words(predictor):
     assert sorted(weights) == pytest.approx(sorted(shown.topk(3).values.tolist()), rel=1e-4)
     assert maps_to_json(maps[0])["part"] == maps[0].part
     assert [one.part for one in predictor.explain("apple pear")] == [""]
+
+
+def test_error_analysis_names_words_and_not_blocks(predictor, tmp_path):
+    rows = [(text, "fruit" if label == "colour" else "colour") for text, label in documents(8)]
+    predictor.evaluate(rows, errors=tmp_path / "errors.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    mistakes = [row for row in found if row["kind"] == "mistake"]
+    assert mistakes
+    for row in mistakes:
+        assert len(row["words"]) == min(5, len({word for word in row["text"].split() if word.isalpha()}))
+        assert {word for word, _ in row["words"]} <= set(row["text"].split())
+    text = document(4, 700)[0]
+    (whole,) = predictor.explain_mistake(Example(text, "fruit", 1), Mistake(0, "fruit", "colour", 0.5, 0))
+    assert whole.words == text.split()
+    assert whole.pooling is not None
+    torch.testing.assert_close(whole.pooling.sum(0), torch.ones(whole.pooling.shape[1]))
+
+
+def test_error_analysis_without_pooling_weights_names_words_inside_blocks(folder):
+    settings = {**QUICK, "model.pooling": "mean", "training.max_steps": 1}  # and a hidden layer: no contributions either
+    model = mtsa.train(train=documents(12), out=folder / "mean", settings=settings, **ENCODER)
+    text = document(4, 100)[0]
+    assert [one.of_blocks for one in model.explain(text)] == [True, False, False, False]
+    maps = model.explain_mistake(Example(text, "fruit", 1), Mistake(0, "fruit", "colour", 0.5, 0))
+    assert len(maps) == 3
+    assert {word for one in maps for word in one.words} <= set(text.split())
 
 
 def test_levels_are_explained_from_the_top(folder):

@@ -266,13 +266,13 @@ class TextPredictor(Predictor):
             output = self.labels.index(prediction.label)
         return self._maps(texts, shown, output)
 
-    def _maps(self, texts: Sequence[str], shown: str, output: int) -> list[AttentionMaps]:
+    def _maps(self, texts: Sequence[str], shown: str, output: int, *, whole: bool = False) -> list[AttentionMaps]:
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
-            return [part for text in texts for part in explain_sequence(self, [text], shown)]
-        return explain_sequence(self, texts, shown, output)
+            return [part for text in texts for part in explain_sequence(self, [text], shown, whole=whole)]
+        return explain_sequence(self, texts, shown, output, whole=whole)
 
     def explain_mistake(self, example: Example, mistake: Mistake) -> list[AttentionMaps]:
-        return self._maps(example.texts, "", mistake.output)
+        return self._maps(example.texts, "", mistake.output, whole=True)
 
     def explain_text(self, text: str) -> AttentionMaps:
         if self.joint:  # as `texts_of` gives it
