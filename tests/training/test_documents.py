@@ -6,8 +6,10 @@ import json
 import pytest
 import torch
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 import mtsa
+from mtsa.cli import app
 from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.inference.attention_weights import maps_to_json
@@ -153,6 +155,14 @@ def test_error_analysis_without_pooling_weights_names_words_inside_blocks(folder
     maps = model.explain_mistake(Example(text, "fruit", 1), Mistake(0, "fruit", "colour", 0.5, 0))
     assert len(maps) == 3
     assert {word for one in maps for word in one.words} <= set(text.split())
+
+
+def test_explain_logs_that_the_text_is_truncated(predictor, tmp_path):
+    folder, text = str(predictor.run.folder), "apple pear . " * 6000
+    for words, said in ((text, "1 text truncated to 16,384 words"), ("apple pear .", "")):
+        done = CliRunner().invoke(app, ["explain", folder, words, "--out", str(tmp_path / "maps.html")])
+        assert done.exit_code == 0
+        assert said == done.stderr.strip()
 
 
 def test_levels_are_explained_from_the_top(folder):
