@@ -76,9 +76,11 @@ def test_split_and_join_are_inverse():
         assert int(blocks.split_mask(keep).sum()) == 33
 
 
+@pytest.mark.parametrize("score_activation", ["logsigmoid", "identity"])
 @pytest.mark.parametrize("sentences", [False, True])
-def test_it_equals_its_equations_block_by_block(sentences):
-    encoder = made("hierarchical_mtsa", SIZES)
+def test_it_equals_its_equations_block_by_block(sentences, score_activation):
+    encoder = made("hierarchical_mtsa", {**SIZES, "score_activation": score_activation})
+    options = {"masks": "forward, backward", "score_activation": score_activation, "backend": "reference"}
     x, keep = batch(13)
     ends = random_ends(keep) if sentences else None
     spans = greedy_blocks(ends[0].tolist(), 4) if sentences else [range(4), range(4, 8), range(8, 12), range(12, 13)]
@@ -88,7 +90,7 @@ def test_it_equals_its_equations_block_by_block(sentences):
     attended, pooled = torch.zeros(13, 2, 3), []
     for span in map(list, spans):
         q, k, values, scores = layer.project(x[:, span])
-        within = tensorized_attention(q, k, values, scores, masks="forward, backward", backend="reference")
+        within = tensorized_attention(q, k, values, scores, **options)
         attended[span] = within[0].transpose(0, 1)
         weights = torch.softmax(s[0, :, span], 1).transpose(0, 1)  # [R, H, D]
         pooled.append((weights * (v[span] + attended[span])).sum(0).flatten())
@@ -159,6 +161,15 @@ def test_reach_limits_the_blocks_that_a_block_attends_to():
     other[:, 21] += 3.0  # in block 5
     moved = (encoder(other, keep) - encoder(x, keep)).abs().amax(-1)[0].view(10, 4).amax(1) > 1e-5
     assert moved.tolist() == [3 <= number <= 7 for number in range(10)]
+
+
+@pytest.mark.parametrize("option", ["dropout", "attention_dropout"])
+def test_dropout_within_blocks_in_training_only(option):
+    encoder = made("hierarchical_mtsa", {**SIZES, option: 0.5})
+    x, keep = batch(4)
+    torch.testing.assert_close(encoder(x, keep), encoder(x, keep), rtol=0, atol=0)
+    encoder.levels[0].training = True  # but not its layers, whose dropout is not that of the attention and of the gate
+    assert (encoder(x, keep) - encoder(x, keep)).abs().max() > 1e-3
 
 
 def test_bfloat16_autocast():
