@@ -111,6 +111,13 @@ def test_sentences_are_the_blocks(predictor):
     ]
 
 
+def test_all_tokens_that_end_a_sentence_are_used(predictor, monkeypatch):
+    ends = [predictor.tokenizer.token_to_id(word) for word in ("apple", "is")]
+    monkeypatch.setattr(predictor.model.config, "sentence_ends", ends)
+    _, *inside = predictor.explain("the red apple is a pear . the plum is red .")
+    assert [len(one.words) for one in inside] == [4, 8]  # both of "apple is" are ends, of which the last one counts
+
+
 def test_explanation_shows_blocks_first_and_then_their_words(predictor):
     text = document(4, 700)[0]
     maps = predictor.explain(text)
