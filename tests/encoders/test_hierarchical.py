@@ -45,6 +45,27 @@ def test_blocks_of_sentences_are_those_of_the_loop(size, share):
         assert len(wanted) <= 2 * (length // (size + 1)) + 1
 
 
+@pytest.mark.parametrize("lengths", [(1, 4), (3,), (1,), (50,)])
+def test_a_static_graph_has_the_same_blocks(monkeypatch, lengths):
+    """Exports have no loop over the data: sentences of 1 and 4 words need the most blocks, 2 of 5 words."""
+    _, keep = batch(600, 203, 1, 0)
+    ends = torch.zeros_like(keep)
+    at = 0
+    while (at := at + lengths[int(ends[0].sum()) % len(lengths)]) <= 600:
+        ends[:, at - 1] = True
+    encoder = made("hierarchical_mtsa", {**SIZES, "levels": 2})
+    x = torch.randn(4, 600, WIDTH)
+    plain, out = sentence_blocks(keep, ends, 4), encoder(x, keep, ends)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    static = sentence_blocks(keep, ends, 4)
+    assert isinstance(static.places, torch.Tensor)
+    parts = static.split(x).view(4, static.count, 4, WIDTH)
+    torch.testing.assert_close(parts[:, : plain.count], plain.split(x).view(4, plain.count, 4, WIDTH), rtol=0, atol=0)
+    assert not parts[:, plain.count :].any()
+    torch.testing.assert_close(static.join(static.split(x))[keep], x[keep], rtol=0, atol=0)
+    torch.testing.assert_close(encoder(x, keep, ends), out, rtol=0, atol=2e-6)
+
+
 def test_split_and_join_are_inverse():
     x, keep = batch(23, 9, 1)
     x = x.nan_to_num(0.0)
@@ -55,9 +76,11 @@ def test_split_and_join_are_inverse():
         assert int(blocks.split_mask(keep).sum()) == 33
 
 
+@pytest.mark.parametrize("score_activation", ["logsigmoid", "identity"])
 @pytest.mark.parametrize("sentences", [False, True])
-def test_it_equals_its_equations_block_by_block(sentences):
-    encoder = made("hierarchical_mtsa", SIZES)
+def test_it_equals_its_equations_block_by_block(sentences, score_activation):
+    encoder = made("hierarchical_mtsa", {**SIZES, "score_activation": score_activation})
+    options = {"masks": "forward, backward", "score_activation": score_activation, "backend": "reference"}
     x, keep = batch(13)
     ends = random_ends(keep) if sentences else None
     spans = greedy_blocks(ends[0].tolist(), 4) if sentences else [range(4), range(4, 8), range(8, 12), range(12, 13)]
@@ -67,7 +90,7 @@ def test_it_equals_its_equations_block_by_block(sentences):
     attended, pooled = torch.zeros(13, 2, 3), []
     for span in map(list, spans):
         q, k, values, scores = layer.project(x[:, span])
-        within = tensorized_attention(q, k, values, scores, masks="forward, backward", backend="reference")
+        within = tensorized_attention(q, k, values, scores, **options)
         attended[span] = within[0].transpose(0, 1)
         weights = torch.softmax(s[0, :, span], 1).transpose(0, 1)  # [R, H, D]
         pooled.append((weights * (v[span] + attended[span])).sum(0).flatten())
@@ -107,6 +130,21 @@ def test_gradients_reach_every_parameter_of_every_level():
         assert value.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("sentences", [False, True])
+def test_gradients_do_not_depend_on_values_at_padded_positions(sentences):
+    encoder = made("hierarchical_mtsa", SIZES).train()
+    x, keep = batch(22, 9)
+    ends = random_ends(keep) if sentences else None
+    found = []
+    for filler in (0.0, float("nan")):
+        encoder.zero_grad()
+        out = encoder(x.masked_fill(~keep[..., None], filler), keep, ends)
+        out.square().sum().backward()
+        found.append([weight.grad for weight in encoder.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 def test_context_crosses_blocks_in_both_directions():
     encoder = made("hierarchical_mtsa", SIZES)
     x, keep = batch(40)
@@ -123,6 +161,15 @@ def test_reach_limits_the_blocks_that_a_block_attends_to():
     other[:, 21] += 3.0  # in block 5
     moved = (encoder(other, keep) - encoder(x, keep)).abs().amax(-1)[0].view(10, 4).amax(1) > 1e-5
     assert moved.tolist() == [3 <= number <= 7 for number in range(10)]
+
+
+@pytest.mark.parametrize("option", ["dropout", "attention_dropout"])
+def test_dropout_within_blocks_in_training_only(option):
+    encoder = made("hierarchical_mtsa", {**SIZES, option: 0.5})
+    x, keep = batch(4)
+    torch.testing.assert_close(encoder(x, keep), encoder(x, keep), rtol=0, atol=0)
+    encoder.levels[0].training = True  # but not its layers, whose dropout is not that of the attention and of the gate
+    assert (encoder(x, keep) - encoder(x, keep)).abs().max() > 1e-3
 
 
 def test_bfloat16_autocast():

@@ -55,7 +55,7 @@ def test_each_token_has_the_vector_of_its_most_central_window(before, after):
             own = inner - (found[1] - before)
             assert own in held
             distance = central[held.index(own)]
-            assert distance >= max(central) - 1, "a neighbouring window has it farther from its end"
+            assert distance == max(central), "a neighbouring window has it farther from its end"
             assert found[2] == before + min(room, length - own) + after
     assert sum(calls) == used
 
@@ -65,6 +65,15 @@ def test_a_text_that_fits_is_read_as_a_whole():
     out = Windows(18, 1, 1).read(ids, keep, counted([]))
     assert out[0, :, 1].tolist() == list(range(18))
     assert out[1, :5, 2].tolist() == [5] * 5
+
+
+def test_texts_shorter_than_a_window_are_read_without_its_rest():
+    ids, keep = padded(text(5), text(3))
+    calls = []
+    out = Windows(18, 1, 1).read(ids, keep, counted(calls))
+    assert out[..., 0][keep].tolist() == ids[keep].tolist()
+    assert out[0, :, 1].tolist() == list(range(7))
+    assert calls == [2]
 
 
 def test_a_static_graph_reads_the_same(monkeypatch):

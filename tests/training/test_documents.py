@@ -6,8 +6,11 @@ import json
 import pytest
 import torch
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 import mtsa
+from mtsa.cli import app
+from mtsa.data.examples import Example
 from mtsa.errors import InputError
 from mtsa.inference.attention_weights import maps_to_json
 from mtsa.inference.document_maps import MOST_BLOCKS
@@ -16,6 +19,7 @@ from mtsa.inference.graph_export import TARGETS, trace
 from mtsa.serve.app import build_app
 from mtsa.serve.limits import Limits
 from mtsa.serve.served_model import ServedModel
+from mtsa.tasks.encoded import Mistake
 from mtsa.tasks.predictor import ModelInput
 from mtsa.tasks.registry import get_task
 from mtsa.training.defaults import DOCUMENT_LENGTH, pretrained_settings
@@ -107,6 +111,13 @@ def test_sentences_are_the_blocks(predictor):
     ]
 
 
+def test_all_tokens_that_end_a_sentence_are_used(predictor, monkeypatch):
+    ends = [predictor.tokenizer.token_to_id(word) for word in ("apple", "is")]
+    monkeypatch.setattr(predictor.model.config, "sentence_ends", ends)
+    _, *inside = predictor.explain("the red apple is a pear . the plum is red .")
+    assert [len(one.words) for one in inside] == [4, 8]  # both of "apple is" are ends, of which the last one counts
+
+
 def test_explanation_shows_blocks_first_and_then_their_words(predictor):
     text = document(4, 700)[0]
     maps = predictor.explain(text)
@@ -125,6 +136,40 @@ def test_explanation_shows_blocks_first_and_then_their_words(predictor):
     assert sorted(weights) == pytest.approx(sorted(shown.topk(3).values.tolist()), rel=1e-4)
     assert maps_to_json(maps[0])["part"] == maps[0].part
     assert [one.part for one in predictor.explain("apple pear")] == [""]
+
+
+def test_error_analysis_names_words_and_not_blocks(predictor, tmp_path):
+    rows = [(text, "fruit" if label == "colour" else "colour") for text, label in documents(8)]
+    predictor.evaluate(rows, errors=tmp_path / "errors.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    mistakes = [row for row in found if row["kind"] == "mistake"]
+    assert mistakes
+    for row in mistakes:
+        assert len(row["words"]) == min(5, len({word for word in row["text"].split() if word.isalpha()}))
+        assert {word for word, _ in row["words"]} <= set(row["text"].split())
+    text = document(4, 700)[0]
+    (whole,) = predictor.explain_mistake(Example(text, "fruit", 1), Mistake(0, "fruit", "colour", 0.5, 0))
+    assert whole.words == text.split()
+    assert whole.pooling is not None
+    torch.testing.assert_close(whole.pooling.sum(0), torch.ones(whole.pooling.shape[1]))
+
+
+def test_error_analysis_without_pooling_weights_names_words_inside_blocks(folder):
+    settings = {**QUICK, "model.pooling": "mean", "training.max_steps": 1}  # and a hidden layer: no contributions either
+    model = mtsa.train(train=documents(12), out=folder / "mean", settings=settings, **ENCODER)
+    text = document(4, 100)[0]
+    assert [one.of_blocks for one in model.explain(text)] == [True, False, False, False]
+    maps = model.explain_mistake(Example(text, "fruit", 1), Mistake(0, "fruit", "colour", 0.5, 0))
+    assert len(maps) == 3
+    assert {word for one in maps for word in one.words} <= set(text.split())
+
+
+def test_explain_logs_that_the_text_is_truncated(predictor, tmp_path):
+    folder, text = str(predictor.run.folder), "apple pear . " * 6000
+    for words, said in ((text, "1 text truncated to 16,384 words"), ("apple pear .", "")):
+        done = CliRunner().invoke(app, ["explain", folder, words, "--out", str(tmp_path / "maps.html")])
+        assert done.exit_code == 0
+        assert said == done.stderr.strip()
 
 
 def test_levels_are_explained_from_the_top(folder):

@@ -66,6 +66,8 @@ def explain(
             item = ModelInput(text, pair, None if predicate is None else predicate - 1)
             predictor.check_input(item)
             found = predictor.explain(item)
+        for remark in predictor.remarks():
+            typer.echo(remark, err=True)
         which, chosen = -1 if layer is None else layer - 1, None if feature is None else feature - 1
         if layer is not None and which >= len(found[0].layers):
             fail(f"layer {layer} does not exist; the model has {counted(len(found[0].layers), 'attention layer')}")

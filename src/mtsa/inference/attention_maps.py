@@ -71,6 +71,7 @@ class AttentionMaps:
     contributions: Tensor | None = None  # [N]: what each word adds to the predicted logit or number, where that is a sum
     bias: float = 0.0  # the rest of that sum
     part: str = ""  # of a long text: which blocks these are
+    of_blocks: bool = False  # of a long text: whether `words` are names of blocks
 
 
 @torch.no_grad()

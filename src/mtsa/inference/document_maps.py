@@ -67,7 +67,7 @@ def explain_text(
     words: list[str] | None = None,
     word_of: list[int] | None = None,
     output: int | None = None,
-    parts: bool = True,
+    words_only: bool = False,
 ) -> list[AttentionMaps]:
     """Return the attention maps of a text by words: one, or several for a model with a hierarchical encoder.
 
@@ -75,8 +75,8 @@ def explain_text(
         model, call, inputs, tokens, prediction, output: as in `record_attention`; `tokens` are its words.
         words: the words of the text; None: the tokens.
         word_of: the index of the word of each token.
-        parts: whether to return the maps of a hierarchical encoder; otherwise, only the pooling weights or contributions of
-            all words.
+        words_only: whether to return the words only: of the whole text without layers where they have pooling weights or
+            contributions, and otherwise of the blocks whose inside is shown.
 
     Raises:
         InputError: the model has no attention weights.
@@ -85,10 +85,11 @@ def explain_text(
     if not isinstance(model.encoder, HierarchicalMtsaEncoder):
         return [merge_words(record_attention(model, call, inputs, tokens, prediction, output=output), words, word_of)]
     with Recorder(model.encoder) as recorder:
-        whole = record_attention(model, call, inputs, tokens, prediction, output=output)
-    if not parts:
-        return [merge_words(dataclasses.replace(whole, layers=[]), words, word_of)]
-    return document_maps(recorder, whole, words, word_of)
+        found = record_attention(model, call, inputs, tokens, prediction, output=output)
+    if words_only and (found.pooling is not None or found.contributions is not None):
+        return [merge_words(dataclasses.replace(found, layers=[]), words, word_of)]
+    maps = document_maps(recorder, found, words, word_of)
+    return [one for one in maps if not one.of_blocks] if words_only else maps
 
 
 def document_maps(recorder: Recorder, whole: AttentionMaps, words: list[str], word_of: list[int]) -> list[AttentionMaps]:
@@ -123,7 +124,7 @@ def document_maps(recorder: Recorder, whole: AttentionMaps, words: list[str], wo
             else:
                 inside = range(k * x.shape[1], k * x.shape[1] + count)
                 below = slice(inside.start, inside.stop)
-                found.append(_part(whole, title, names[number - 1][below], layer, members[number - 1][below]))
+                found.append(_part(whole, title, names[number - 1][below], layer, members[number - 1][below], of_blocks=True))
     return found
 
 
@@ -137,7 +138,7 @@ def _top(
     if len(shown) < len(members):
         title = f"the {len(shown)} of {len(members)} blocks with the largest weights"
     layer = _subset(_layer(top, recorder.inputs[top][0][0]), shown)
-    return _part(whole, title, [names[k] for k in shown], layer, [members[k] for k in shown])
+    return _part(whole, title, [names[k] for k in shown], layer, [members[k] for k in shown], of_blocks=True)
 
 
 def _importance(whole: AttentionMaps, count: int) -> Tensor:
@@ -169,9 +170,15 @@ def _subset(layer: LayerMaps, shown: Sequence[int]) -> LayerMaps:
 
 
 def _part(
-    whole: AttentionMaps, title: str, names: list[str], layer: LayerMaps, members: Sequence[Sequence[int]]
+    whole: AttentionMaps,
+    title: str,
+    names: list[str],
+    layer: LayerMaps,
+    members: Sequence[Sequence[int]],
+    *,
+    of_blocks: bool = False,
 ) -> AttentionMaps:
-    """The maps of some blocks, with the sums of the weights and contributions of their tokens."""
+    """The maps of some blocks or tokens, with the sums of the weights and contributions of their tokens."""
 
     def summed(values: Tensor | None) -> Tensor | None:
         return None if values is None else torch.stack([values[list(tokens)].sum(0) for tokens in members])
@@ -181,5 +188,12 @@ def _part(
     if contributions is not None and whole.contributions is not None:
         rest += float(whole.contributions.sum() - contributions.sum())
     return dataclasses.replace(
-        whole, words=names, layers=[layer], pooling=pooling, contributions=contributions, bias=rest, part=title
+        whole,
+        words=names,
+        layers=[layer],
+        pooling=pooling,
+        contributions=contributions,
+        bias=rest,
+        part=title,
+        of_blocks=of_blocks,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explain_sequence(
-    predictor: TextPredictor, texts: Sequence[str], prediction: str, output: int | None = None, *, parts: bool = True
+    predictor: TextPredictor, texts: Sequence[str], prediction: str, output: int | None = None, *, words_only: bool = False
 ) -> list[AttentionMaps]:
     """Return the attention maps of a model by words, for a text or for two texts as one sequence.
 
@@ -28,7 +28,7 @@ def explain_sequence(
         texts: one text, or both texts of a pair.
         prediction: the prediction as text.
         output: index of the predicted class, 0 for a number; None for no contributions.
-        parts: whether to return the maps of a hierarchical model; otherwise, only the weights of all words.
+        words_only: as in `explain_text`.
 
     Raises:
         InputError: the text has no words, or the model has no attention weights.
@@ -58,4 +58,6 @@ def explain_sequence(
     words, word_of = group_pieces(encoding, texts, kept)
     model = predictor.model
     call = model if len(texts) == 2 else model.sentences
-    return explain_text(model, call, inputs, tokens, prediction, words=words, word_of=word_of, output=output, parts=parts)
+    return explain_text(
+        model, call, inputs, tokens, prediction, words=words, word_of=word_of, output=output, words_only=words_only
+    )

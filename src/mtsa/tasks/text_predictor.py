@@ -266,13 +266,13 @@ class TextPredictor(Predictor):
             output = self.labels.index(prediction.label)
         return self._maps(texts, shown, output)
 
-    def _maps(self, texts: Sequence[str], shown: str, output: int, *, parts: bool = True) -> list[AttentionMaps]:
+    def _maps(self, texts: Sequence[str], shown: str, output: int, *, words_only: bool = False) -> list[AttentionMaps]:
         if self.paired and not self.joint:  # the head compares two vectors: no word adds to its output by itself
-            return [part for text in texts for part in explain_sequence(self, [text], shown, parts=parts)]
-        return explain_sequence(self, texts, shown, output, parts=parts)
+            return [part for text in texts for part in explain_sequence(self, [text], shown, words_only=words_only)]
+        return explain_sequence(self, texts, shown, output, words_only=words_only)
 
     def explain_mistake(self, example: Example, mistake: Mistake) -> list[AttentionMaps]:
-        return self._maps(example.texts, "", mistake.output, parts=False)
+        return self._maps(example.texts, "", mistake.output, words_only=True)
 
     def explain_text(self, text: str) -> AttentionMaps:
         if self.joint:  # as `texts_of` gives it
