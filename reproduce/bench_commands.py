@@ -277,6 +277,6 @@ def bench_language_model(
     with exit_on_error():
         texts = read_texts(sources)
         path = out / "bench-language-model.json"
-        record = recorded(path, lambda: language_model.run(texts, setting, seeds, runs))
+        record = recorded(path, lambda: language_model.run(texts, sources, setting, seeds, runs))
     header, *rows = language_model.table(record)
     typer.echo(aligned(header, rows))

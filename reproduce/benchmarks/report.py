@@ -149,11 +149,18 @@ def _decoding_section(record: dict[str, Any], path: Path) -> str:
 def _language_section(record: dict[str, Any], path: Path) -> str:
     """Perplexity of small language models."""
     setting, row = record["setting"], record["rows"][0]
+    sources = ", ".join(f"`{name}`" for name in record["sources"])
+    spread = ""
+    if any(other["seed"] != row["seed"] for other in record["rows"]):
+        spread = (
+            " Each seed has its own dev part and initial weights. The difference is that of two models with the same seed; "
+            "the numbers after ± are standard deviations over the seeds."
+        )
     about = (
         f"GPT with {setting['layers']} layers of width {setting['width']}, and the same model with tensorized attention and "
-        f"a causal mask; {row['texts']:,} texts, {setting['steps']} steps of {setting['batch']} x {setting['length']} tokens, "
-        f"identical settings for both (`python -m reproduce bench language-model`). Dev loss in nats per token, on "
-        f"{row['dev_tokens']:,} tokens. The settings were not tuned for either model.\n"
+        f"a causal mask; {row['texts']:,} texts of {sources}, {setting['steps']:,} steps of {setting['batch']} x "
+        f"{setting['length']} tokens, identical settings for both (`python -m reproduce bench language-model`). Dev loss in "
+        f"nats per token, on {row['dev_tokens']:,} tokens.{spread} The settings were not tuned for either model.\n"
     )
     parts = ["## Small language models\n", _circumstances(record, path), about]
     return "\n".join([*parts, markdown(language_model.table(record)), ""])

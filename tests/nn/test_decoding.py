@@ -29,6 +29,13 @@ class Every(Mask):
         return (key % 2 == 0) & (key <= query)
 
 
+class Late(Mask):
+    """A mask with one key far behind the query."""
+
+    def allowed(self, query, key):
+        return (key <= query) | (key == query + 100)
+
+
 def make_layer(masks, form="paper", **more):
     torch.manual_seed(0)
     return mtsa.MultiMaskAttention(14, 2, form=form, masks=masks, **more).double().eval()
@@ -145,9 +152,22 @@ def test_heads_with_windows_read_only_what_they_reach():
     assert (later.k.shape[2], later.query_offset) == (5, 4)
 
 
+def test_a_cache_of_no_sequences_and_one_without_new_tokens():
+    layer = make_layer("causal")
+    with torch.no_grad():
+        nothing, cache = layer.new_cache(), layer.new_cache()
+        for _ in range(2):
+            assert layer(torch.zeros(0, 3, 14, dtype=torch.float64), cache=nothing).shape == (0, 3, 14)
+        x = torch.randn(2, 4, 14, dtype=torch.float64)
+        layer(x, torch.zeros(2, 4, dtype=torch.bool), cache=cache)  # padding only
+        assert layer(x[:, :0], cache=cache).shape == (2, 0, 14)
+        assert cache.lengths == [0, 0]
+        torch.testing.assert_close(layer(x, cache=cache), layer(x))
+
+
 def test_wrong_use_of_a_cache_is_one_clear_sentence():
     layer, x = make_layer("causal"), torch.randn(2, 3, 14, dtype=torch.float64)
-    for masks in ("forward, backward", "full", "window(2)", Every() | mtsa.masks.NoSelf()):
+    for masks in ("forward, backward", "full", "window(2)", Every() | mtsa.masks.NoSelf(), Late()):
         with pytest.raises(ValueError, match=r"attends to later tokens.*requires causal masks"):
             make_layer(masks).new_cache()
     with pytest.raises(RuntimeError, match="a cache does not support gradients"):

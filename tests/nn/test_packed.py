@@ -10,6 +10,7 @@ from torch import nn
 import mtsa
 from mtsa.masks import Mask
 from mtsa.nn import operators
+from mtsa.nn.mask_specs import HeadMasks
 from tests import attention_cases as cases
 from tests.nn.layers import FORMS
 
@@ -130,6 +131,39 @@ def test_other_masks_and_long_sequences_equal_one_by_one(backend, kind):
         out = mtsa.tensorized_attention(*leaves, backend="factored", **{"masks": case.masks, **own})
         expected.append((out.detach(), *torch.autograd.grad(out, leaves, case.grad.double())))
     found = run_packed(parts, backend, bounds, **options, **({} if whole is None else {"masks": whole}))
+    assert_near(found, joined(expected), atol=1e-5)
+
+
+def test_a_mask_of_a_users_own_is_drawn_for_one_sequence_and_not_for_all_tokens():
+    drawn = []
+
+    @dataclass(frozen=True)
+    class Recorded(Every):
+        def allowed(self, query, key):
+            drawn.append((query.shape[0], key.shape[1]))
+            return super().allowed(query, key)
+
+    layer = mtsa.MultiMaskAttention(14, 2, masks=Recorded())
+    drawn.clear()
+    layer(torch.randn(TOTAL, 14), cu_seqlens=BOUNDS).sum().backward()
+    assert set(drawn) == {(max(LENGTHS), max(LENGTHS))}
+
+
+@pytest.mark.parametrize("backend", cases.BACKENDS)
+def test_a_bias_over_packed_positions_is_that_of_each_sequence(backend):
+    parts = sequences(("full",) * 2)
+    bias = torch.randn(1, 2, TOTAL, TOTAL, generator=torch.Generator().manual_seed(0))
+    allowed = torch.rand(1, 1, TOTAL, TOTAL, generator=torch.Generator().manual_seed(1)) < 0.7
+    full = (mtsa.masks.Full(),) * 2
+    found = run_packed(parts, backend, masks=HeadMasks(full, allowed, bias))
+    expected = []
+    for start, case in zip([start for start, n in zip(BOUNDS.tolist(), LENGTHS, strict=False) if n], parts, strict=True):
+        own = slice(start, start + case.tensors[0].shape[2])
+        leaves = [tensor.double().requires_grad_() for tensor in case.tensors]
+        masks = HeadMasks(full, allowed[:, :, own, own], bias[:, :, own, own].double())
+        options = {"masks": masks, "score_activation": case.score_activation}
+        out = mtsa.tensorized_attention(*leaves, backend="reference", **options)
+        expected.append((out.detach(), *torch.autograd.grad(out, leaves, case.grad.double())))
     assert_near(found, joined(expected), atol=1e-5)
 
 
@@ -313,6 +347,39 @@ def test_pooling_gives_packed_and_padded_sequences_the_same():
     assert nothing.tolist() == [[0.0] * 6]
 
 
+def test_pooling_works_under_transforms_and_on_meta_tensors():
+    torch.manual_seed(0)
+    pool, x = mtsa.Source2Token(6).double(), torch.randn(TOTAL, 6, dtype=torch.float64)
+    steep = 800.0 * x  # whose scores overflow without their maximum
+
+    def total(x):
+        return pool(x, cu_seqlens=BOUNDS).square().sum()
+
+    for given in (x, steep):
+        leaf = given.clone().requires_grad_()
+        torch.testing.assert_close(torch.func.grad(total)(given), torch.autograd.grad(total(leaf), leaf)[0])
+    several = torch.func.vmap(lambda one: pool(one, cu_seqlens=BOUNDS))(torch.stack([x, steep]))
+    torch.testing.assert_close(several, torch.stack([pool(one, cu_seqlens=BOUNDS) for one in (x, steep)]))
+    assert pool.to("meta")(x.to("meta"), cu_seqlens=BOUNDS.to("meta")).shape == (len(LENGTHS), 6)
+
+
+def test_exported_pooling_serves_other_lengths():
+    class Pool(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pool = mtsa.Source2Token(6)
+
+        def forward(self, x, bounds):
+            return self.pool(x, cu_seqlens=bounds)
+
+    tokens, count = torch.export.Dim("tokens", min=2), torch.export.Dim("count", min=3)
+    model = Pool().eval()
+    graph = torch.export.export(model, (torch.randn(TOTAL, 6), BOUNDS), dynamic_shapes=({0: tokens}, {0: count})).module()
+    for lengths in (LENGTHS, (4, 3), (1, 9, 0, 30)):
+        x, bounds = torch.randn(sum(lengths), 6), torch.tensor([0, *itertools.accumulate(lengths)])
+        torch.testing.assert_close(graph(x, bounds), model(x, bounds))
+
+
 def test_several_threads_give_the_same():
     parts = sequences(("forward", "backward"), (40, 1, 60, 0, 33) * 4, score=32, width=32)
     bounds = torch.tensor([0, *itertools.accumulate((40, 1, 60, 0, 33) * 4)])
@@ -380,6 +447,9 @@ def test_wrong_shapes_and_combinations_are_one_clear_sentence():
         mtsa.tensorized_attention(one, one, one, one, cu_seqlens=bounds, query_offset=2)
     with pytest.raises(ValueError, match=r"x has shape \(1, 5, 8\); with cu_seqlens it must be \[T, embed_dim=8\]"):
         layer(x[None], cu_seqlens=bounds)
+    for module in (layer, pool):
+        with pytest.raises(ValueError, match=r"x has shape \(5, 7\); with cu_seqlens it must be \[T, embed_dim=8\]"):
+            module(x[:, :7], cu_seqlens=bounds)
     with pytest.raises(TypeError, match="cu_seqlens cannot be combined with attention_mask"):
         layer(x, mask, cu_seqlens=bounds)
     with pytest.raises(ValueError, match=r"with cu_seqlens it must be \[T, embed_dim=8\]"):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 
 import torch
 from reproduce.benchmarks import decoding, language_model, packed, report
@@ -57,8 +58,13 @@ def test_the_time_of_a_token_is_measured(tmp_path):
 def test_both_language_models_are_trained_on_the_same_text(tmp_path):
     texts = [side for first, second, _, _ in pairs(200) for side in (first, second)]
     setting = language_model.Setting(layers=1, width=16, tokens=300, length=16, batch=4, steps=4, warmup=1)
-    record = language_model.run(texts, setting, 2, tmp_path / "runs")
-    assert language_model.run(texts, setting, 2, tmp_path / "runs")["rows"] == record["rows"]  # nothing is trained again
+    files = ["nli:data/corpus/train.jsonl"]
+    record = language_model.run([*texts, *texts], files, setting, 2, tmp_path / "runs")
+    assert (
+        language_model.run(texts, files, setting, 2, tmp_path / "runs")["rows"] == record["rows"]
+    )  # nothing is trained again
+    assert record["rows"][0]["texts"] == len(set(texts))
+    assert record["sources"] == ["corpus/train.jsonl"]
     mtsa, gpt = ([row for row in record["rows"] if row["attention"] == name] for name in ("mtsa", "multihead"))
     assert {row["sha256"] for row in mtsa} == {row["sha256"] for row in gpt}
     assert abs(mtsa[0]["parameters"] / gpt[0]["parameters"] - 1) < 0.01
@@ -66,6 +72,9 @@ def test_both_language_models_are_trained_on_the_same_text(tmp_path):
     mean = sum(row["dev_loss"] for row in mtsa) / 2
     assert rows[1][0] == "mtsa"
     assert rows[1][header.index("dev perplexity")] == f"{math.exp(mean):.1f}"
+    differences = [own["dev_loss"] - other["dev_loss"] for own, other in zip(mtsa, gpt, strict=True)]
+    change = f"{statistics.mean(differences):+.3f} ± {statistics.stdev(differences):.3f}"
+    assert [row[header.index("difference of the loss")] for row in rows] == ["-", change]
     (tmp_path / "lm").mkdir()
     (tmp_path / "lm" / "bench-language-model.json").write_text(json.dumps(record))
     assert f"{math.exp(mean):.1f}" in report.sections(tmp_path, "speed")[0]

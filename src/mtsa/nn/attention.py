@@ -315,7 +315,7 @@ class MultiMaskAttention(nn.Module):
         """Packed sequences: x is [T, embed_dim]."""
         if any(other is not None for other in others):
             raise TypeError("cu_seqlens cannot be combined with attention_mask, key_padding_mask, context or cache")
-        if isinstance(x, Tensor) and x.dim() != 2:
+        if isinstance(x, Tensor) and (x.dim() != 2 or x.shape[1] != self.embed_dim):
             raise ValueError(
                 f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}], the "
                 "concatenated tokens of all sequences"

@@ -15,7 +15,7 @@ from .mask_specs import HeadMasks
 from .masks import Mask
 
 _LEAST = 32  # capacity of a new cache
-_CHECKED = 64  # positions on which a mask without an interval is checked
+_CHECKED = (64, 4096)  # positions of queries and keys on which a mask without an interval is checked
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class AttentionCache:
             self.lengths = [0] * B
         before, counts = self.lengths, [N] * B if attention_mask is None else attention_mask.sum(1).tolist()
         after = [old + new for old, new in zip(before, counts, strict=True)]
-        stored, longest = self._reserve(max(after, default=0), (k, v, s)), max(after, default=0)
+        longest = max(after, default=N)
+        stored = self._reserve(longest, (k, v, s))
         even = len(set(before)) < 2 and min(counts, default=N) == N
         for buffer, new in zip(stored, (k, v, s), strict=True):
             if even:
@@ -127,6 +128,5 @@ def is_causal(rule: Mask) -> bool:
     interval = interval_of(rule)
     if interval is not None:
         return interval.high <= 1
-    place = torch.arange(_CHECKED, device="cpu")
-    allowed = rule.allowed(place[:, None], place[None, :])
-    return not bool((allowed & (place[None, :] > place[:, None])).any())
+    query, key = torch.arange(_CHECKED[0], device="cpu")[:, None], torch.arange(_CHECKED[1], device="cpu")[None, :]
+    return not bool((rule.allowed(query, key) & (key > query)).any())

@@ -56,16 +56,22 @@ def unpadded_rows(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def _padded_masks(masks: HeadMasks, rows: Tensor) -> HeadMasks:
-    """Masks of a padded batch: a tensor [1, H, T, T] of packed positions becomes [S, H, L, L]."""
-    tensor = masks.tensor
-    if tensor is None:
+    """Masks of a padded batch: tensors over packed positions get those of the sequences."""
+    if masks.tensor is None and masks.tensor_bias is None:
         return masks
-    found = tensor[0]
+    return HeadMasks(masks.rules, _padded_pairs(masks.tensor, rows), _padded_pairs(masks.tensor_bias, rows))
+
+
+def _padded_pairs(pairs: Tensor | None, rows: Tensor) -> Tensor | None:
+    """[1, H, T, T] -> [S, H, L, L]."""
+    if pairs is None:
+        return None
+    found = pairs[0]
     found = found[:, rows] if found.shape[1] > 1 else found[:, None].expand(-1, rows.shape[0], -1, -1)  # [H, S, L or 1, T]
     if found.shape[3] > 1:
         index = rows[None, :, None].expand(found.shape[0], -1, found.shape[2], -1)
         found = found.gather(3, index)
-    return HeadMasks(masks.rules, found.transpose(0, 1))
+    return found.transpose(0, 1)
 
 
 def gather_rows(x: Tensor, rows: Tensor, real: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from .packing import gather_rows, unpadded_rows
 from .padding import check_attention_mask
 from .positions import Positions, check_cu_seqlens
 from .reference import safe_softmax
-from .spec import check_probability, check_size
+from .spec import HALF, check_probability, check_size, in_functorch_transform, watched
 
 
 class Source2Token(nn.Module):
@@ -97,13 +97,15 @@ class Source2Token(nn.Module):
         """Dense layers on the tokens; the softmax of each sequence in a padded batch."""
         if mask is not None:
             raise TypeError("packed input has no padding; pass either cu_seqlens or attention_mask, not both")
-        if isinstance(x, Tensor) and x.dim() != 2:
+        if isinstance(x, Tensor) and (x.dim() != 2 or x.shape[1] != self.embed_dim):
             raise ValueError(f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}]")
         x = self._ready(x[None] if isinstance(x, Tensor) else x, None)[0][0]
         bounds = check_cu_seqlens(cu_seqlens, x.shape[0], x.device)
         if x.shape[0] == 0:
             return x.new_zeros(bounds.shape[0] - 1, self.embed_dim) + x.sum()
         scores = self._scores(x)  # [T, E]
+        if watched(x) or in_functorch_transform():  # the length of the longest sequence is not known
+            return _pool_segments(x, scores, bounds)
         rows, real = unpadded_rows(bounds, Positions(bounds).longest(0))  # [S, L]
         weights = _masked_softmax(gather_rows(scores, rows, real), real)
         return (weights * gather_rows(x, rows, real)).sum(1)
@@ -129,6 +131,17 @@ class Source2Token(nn.Module):
 
     def _drop(self, x: Tensor) -> Tensor:
         return drop(x, self.dropout, self.training)
+
+
+def _pool_segments(x: Tensor, scores: Tensor, cu_seqlens: Tensor) -> Tensor:
+    """Softmax over each packed sequence, and the weighted sum, without a padded batch: [T, E] -> [S, E]."""
+    index = Positions(cu_seqlens).sequence_of(torch.arange(x.shape[0], device=x.device))  # [T]
+    shape = (cu_seqlens.shape[0] - 1, x.shape[1])
+    lowest = torch.full(shape, -math.inf, dtype=scores.dtype, device=x.device)
+    top = lowest.scatter_reduce(0, index[:, None].expand_as(scores), scores.detach(), "amax")
+    weight = torch.exp((scores - top[index]).float() if scores.dtype in HALF else scores - top[index])
+    total, pooled = (weight.new_zeros(shape).index_add(0, index, part) for part in (weight, weight * x))
+    return (pooled / total.masked_fill(total == 0.0, 1.0)).to(x.dtype)  # a total is 0 for empty sequences alone
 
 
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:

@@ -54,15 +54,16 @@ class Positions:
         if self.cu_seqlens is None:
             return None
         rows, columns = torch.arange(*tile, device=device), torch.arange(*keys, device=device)
-        return self._numbers(rows)[:, None] == self._numbers(columns)
+        return self.sequence_of(rows)[:, None] == self.sequence_of(columns)
 
-    def _numbers(self, rows: Tensor) -> Tensor:
+    def sequence_of(self, rows: Tensor) -> Tensor:
+        """Return the number of the packed sequence that contains each row."""
         assert self.cu_seqlens is not None
         return torch.searchsorted(self.cu_seqlens.to(rows.device)[1:].contiguous(), rows, right=True)
 
     def _starts(self, rows: Tensor) -> Tensor:
         assert self.cu_seqlens is not None
-        return self.cu_seqlens.to(rows.device)[self._numbers(rows)]
+        return self.cu_seqlens.to(rows.device)[self.sequence_of(rows)]
 
     def offset_range(self) -> Span:
         """Return the smallest and largest offset of the queries."""

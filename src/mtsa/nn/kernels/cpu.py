@@ -18,6 +18,7 @@ from torch import Tensor
 from mtsa.nn import fallback
 from mtsa.nn.intervals import Interval
 from mtsa.nn.mask_specs import HeadMasks
+from mtsa.nn.packing import attend_padded, is_padded_here
 from mtsa.nn.spec import AttentionSpec
 
 VERSION = 3  # of the interface; see cpu.cpp
@@ -90,7 +91,12 @@ def dropout(x: Tensor, p: float, seed: int) -> Tensor:
 
 
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
-    """Return tensorized attention by the native kernel: [B, H, N, D]."""
+    """Return tensorized attention by the native kernel: [B, H, N, D].
+
+    It takes masks that are no intervals as a tensor over all pairs, which would grow with the square of all packed tokens.
+    """
+    if spec.masks.intervals is None and is_padded_here(spec, q):
+        return attend_padded(attend, spec, q, k, v, s, seed)
     if spec.dtype != torch.float32:  # so that the backward pass does not see a rounded output
         whole = replace(spec, dtype=torch.float32)
         return attend(whole, q.float(), k.float(), v.float(), s.float(), seed).to(spec.dtype)
