@@ -99,7 +99,7 @@ COMPARISONS = (
         (("mtsa-long", "multihead-masks-long"),),
     ),
     Claim("", "MiniLM compared with word vectors", SRL, (("minilm-mtsa", "mtsa"), ("minilm-mtsa", "mtsa-long"))),
-    Claim("", "Over MiniLM: MTSA compared with multi-head attention", SRL, (("minilm-mtsa", "minilm-multihead"),)),
+    Claim("", "With MiniLM: MTSA compared with multi-head attention", SRL, (("minilm-mtsa", "minilm-multihead"),)),
     Claim(
         "",
         "MiniLM compared with word vectors, and with MTSA on top",

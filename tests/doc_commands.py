@@ -43,7 +43,6 @@ ELSEWHERE = {
     "mtsa train snli.cpu": "needs SNLI; tests/training/test_recipes.py",
     "python -m reproduce table pretrained": "needs MiniLM and the data sets; tests/reproduce/test_table.py",
     "python -m reproduce table entities": "needs MiniLM and the data set; tests/reproduce/test_table.py",
-    "python -m reproduce table documents": "needs the reviews and hours; tests/reproduce/test_documents.py",
     "python -m reproduce table fine-tuning": "needs MiniLM and the data sets; tests/reproduce/test_table.py",
     "python -m reproduce bench texts": "needs MiniLM; tests/reproduce/test_texts_per_second.py",
     "mtsa train snli.gpt.paper": "needs a network and SNLI; tests/training/test_transfer.py",

@@ -152,6 +152,11 @@ def check_compare(names):
     assert Path("runs/two-compared/record.json").exists()
 
 
+def check_documents(names):
+    assert names["model"].labels
+    assert len(names["model"].model.encoder.levels) == 2
+
+
 def check_explain(names):
     heads, words, others = names["weights"].shape
     assert words == others == len(names["explanation"].words) == 3
@@ -166,6 +171,7 @@ def check_translation(names):
 CHECKS = {
     "README.md": check_readme,
     "compare.md": check_compare,
+    "documents.md": check_documents,
     "explain.md": check_explain,
     "extending.md": check_extending,
     "layer.md": check_layer,

@@ -101,15 +101,15 @@ def _circumstances(record: dict[str, Any], path: Path) -> str:
 _PAPER_TEXT = """\
 Each recipe was trained for {steps} steps on a sample in the official format (`python -m reproduce bench paper`). Time is the
 median of a step multiplied by the number of steps, without evaluations. Memory is the peak of the process above its memory
-before training, without the word vectors of GloVe (up to 0.5 GB). Operations are counted; divided by the rate that a GPU
-achieves on such layers, they give an estimate of its time.
+before training, without the word vectors of GloVe (up to 0.5 GB). Operations are counted; divided by the throughput of a
+GPU on such layers, they give an estimate of its time.
 """
 
 
 def _paper_section(record: dict[str, Any], path: Path) -> str:
     """Time and memory of trainings with the paper's settings."""
     text = _PAPER_TEXT.format(steps=record["rows"][0]["measured_steps"] + 1)
-    parts = ["## Trainings with the paper's settings\n", _circumstances(record, path), text]
+    parts = ["## Training with the paper's settings\n", _circumstances(record, path), text]
     return "\n".join([*parts, markdown(paper_recipes.table(record)), ""])
 
 
@@ -127,8 +127,8 @@ def _packed_section(record: dict[str, Any], path: Path) -> str:
     """The time that packed sequences save."""
     about = (
         f"Batches of `{record['corpus']}` in the model of the recipe `snli.paper`, and all their sentences in its layer "
-        "alone: CPU time of all measured batches (`python -m reproduce bench packed`). Padded models compute a batch in two "
-        "groups by length where that saves padding; packed ones compute no padding.\n"
+        "alone: CPU time of all measured batches (`python -m reproduce bench packed`). Padded models split a batch into "
+        "two groups by length where that saves padding; packed models compute no padding.\n"
     )
     parts = ["## Packed sequences on batches of SNLI\n", _circumstances(record, path), about]
     return "\n".join([*parts, markdown(packed.table(record)), ""])
@@ -139,8 +139,8 @@ def _decoding_section(record: dict[str, Any], path: Path) -> str:
     setting = record["setting"]
     about = (
         f"A causal layer of width {setting['width']} with {setting['heads']} heads, {setting['batch']} sequences: median CPU "
-        "time of one further token for all of them, and CPU time of the layer on the whole sequences without a cache "
-        "(`python -m reproduce bench decoding`). The difference is that of the outputs of both.\n"
+        "time of one more token for each, and CPU time of the layer on the whole sequences without a cache "
+        "(`python -m reproduce bench decoding`). The difference is the largest one between both outputs.\n"
     )
     parts = ["## Incremental decoding\n", _circumstances(record, path), about]
     return "\n".join([*parts, markdown(decoding.table(record)), ""])
@@ -152,7 +152,7 @@ def _language_section(record: dict[str, Any], path: Path) -> str:
     about = (
         f"GPT with {setting['layers']} layers of width {setting['width']}, and the same model with tensorized attention and "
         f"a causal mask; {row['texts']:,} texts, {setting['steps']} steps of {setting['batch']} x {setting['length']} tokens, "
-        f"the same settings for both (`python -m reproduce bench language-model`). Dev loss in nats per token, on "
+        f"identical settings for both (`python -m reproduce bench language-model`). Dev loss in nats per token, on "
         f"{row['dev_tokens']:,} tokens. The settings were not tuned for either model.\n"
     )
     parts = ["## Small language models\n", _circumstances(record, path), about]

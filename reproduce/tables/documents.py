@@ -52,10 +52,10 @@ MODELS = by_name(
 )
 NOTES = """\
 - **Data**: 2,000 movie reviews (polarity 2.0) of 746 words on average and at most 2,678, with the ten official folds.
-  Every model reads the whole review.
+  No model truncates reviews.
 - **Scores**: accuracy in percent, mean (standard deviation) over 10 folds. The best epoch is selected on a tenth of the
   training data. The learning rate of each model is selected on the dev set of the first fold, after half of the training.
-  The rows over a fine-tuned MiniLM have a fixed learning rate.
+  Models with a fine-tuned MiniLM have a fixed learning rate.
 - **Windows**: MiniLM reads 256 tokens; longer texts are read in windows that share a quarter of their tokens.
 - **Baselines** use the same splits. C of the logistic regression is selected on the dev set; the model is then fitted on
   training and dev data.

@@ -30,14 +30,14 @@ MODELS = by_name(
     ]
 )
 NOTES = """\
-- **Scores**: percent, of exact spans with their labels, mean (standard deviation) over 3 seeds, or one seed of the rows that
+- **Scores**: span F1, precision and recall in percent, mean (standard deviation) over 3 seeds, or one seed for the models that
   show the effect of word shapes. The best epoch is selected on the dev set.
 - **Data**: the training file has 2,700 sentences; a tenth of them, drawn with the seed of the run, is the dev set. The test
   set is the file `wnut17.dev.conll` (300 sentences), which is not used otherwise. It is not the official test set.
-- **Word shapes**: GloVe and MiniLM are lower-cased; the shape (capitals, digits, punctuation) is an embedding of 32 dimensions
-  beside the vector of each word.
+- **Word shapes**: GloVe and MiniLM are lower-cased; the shape (capitals, digits, punctuation) is an embedding of 32
+  dimensions, concatenated to the vector of each word.
 - **Settings**: those of the recipes `entities.cpu` and `entities.minilm.cpu`, without a search. MiniLM was trained by its
-  authors on sentence pairs from the web, which may include the same kind of text, without labels of entities.
+  authors on sentence pairs from the web, which may include the same kind of text, without entity labels.
 """
 ENTITIES = Table(
     name="entities",

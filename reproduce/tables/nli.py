@@ -201,7 +201,7 @@ def _views() -> tuple[View, ...]:
         title = DATASETS[snli].title
         parts = tuple(Column(f"{title}: {part}", snli, part) for part in ("train", "dev", "test"))
         contexts = (*CONTEXTS, "mtsa_none")
-        found.append(View("Encoders over word vectors (the paper's Table 1)", parts, contexts, CONTEXTS))
+        found.append(View("Encoders on word vectors (the paper's Table 1)", parts, contexts, CONTEXTS))
         found.append(View("Ablations (Table 3)", parts[2:], tuple(ABLATIONS), ABLATIONS))
         columns = (*parts[1:], *(Column(f"{multinli}: {part}", multinli, part) for part in ("matched", "mismatched")))
         paper = {name: TRANSFER[MODELS[name].paper] for name in _OVER}

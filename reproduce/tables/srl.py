@@ -80,7 +80,7 @@ NOTES = """\
 - **Training**: 12 epochs (36 where stated) of AdamW with batches of 2,048 words instead of 600,000 steps of Adadelta
   with 4,096.
 - **MiniLM**: the vector of a word is that of its first word piece; the predicate embedding is concatenated to it.
-- **Search**: the same for all models (`reproduce/PROTOCOL.md`), except those with 36 epochs or over MiniLM, which have none.
+- **Search**: the same for all models (`reproduce/PROTOCOL.md`), except for models with 36 epochs or MiniLM (no search).
 """
 
 

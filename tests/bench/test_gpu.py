@@ -23,10 +23,10 @@ RECORD = ROOT / "results" / "gpu" / "gpu-resources.json"
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "needs a CUDA device"),
+        ([], "requires a CUDA device"),
         (["--resources"], "unset TRITON_INTERPRET"),
         (["--resources", "--devices", "sm_80,foo"], '"foo" is unknown; it must be one of sm_80'),
-        (["--resources", "--repeats", "3"], "--repeats applies to timing"),
+        (["--resources", "--repeats", "3"], "--repeats does not apply to --resources"),
         (["--devices", "sm_80"], "--devices applies to --resources only"),
         (["--widths", "x"], '"x" is not a length'),
     ],

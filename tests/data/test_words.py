@@ -73,7 +73,7 @@ def test_a_word2vec_header_is_passed_over(tmp_path):
 
 FAULTS = {
     "empty": ("", "contains no word vectors"),
-    "cut off": (GLOVE + "word 1 2", "line 6: 2 values, but the lines before have 3"),
+    "cut off": (GLOVE + "word 1 2", "line 6: 2 values, but the previous lines have 3"),
     "no number": (GLOVE + "word 1 x 2\n", "line 6: a value is not a number"),
     "nan": (GLOVE + "word 1 nan 2\n", "line 6: a value is not finite"),
     "text": ("hello\n", "line 1: not a word vector"),

@@ -286,7 +286,7 @@ def test_the_figure_of_the_paper(runs, task, data, tmp_path):
     command = ["explain", str(runs[task].run.folder), "--sample", "5", "--data", data, "--out", str(tmp_path / "a.svg")]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("5 sentences: ")
+    assert done.output.startswith("5 sentences\n")
     told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["sentences"]
     assert len(told) == 5
     assert all(len(one["words"]) >= 4 for one in told)

@@ -117,11 +117,11 @@ def test_training_data_that_is_gone_or_changed_is_not_searched(tmp_path):
     write_csv(train, sentences(41))
     count, said = duplicates()
     assert count == 0
-    assert "train.csv has changed since the training" in said
+    assert "train.csv has changed since training" in said
     train.unlink()
     count, said = duplicates()
     assert count == 0
-    assert "there is no file" in said
+    assert "does not exist" in said
 
 
 def test_the_training_file_itself_is_compared_with_itself_only(model, folder, tmp_path):
@@ -263,8 +263,8 @@ def test_the_server_shows_a_limited_number(tmp_path):
         ("a.txt", "x", "must be .csv or .jsonl"),
         ("a.csv", "text,label\na,b\n", "line 2: not a row of an error file"),
         ("a.jsonl", '{"kind": "mistake", "text": 3}', "line 1: not a row of an error file"),
-        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a"]]}', "line 1: invalid words"),
-        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a", "b"]]}', "line 1: invalid words"),
+        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a"]]}', "line 1: not a valid row"),
+        ("a.jsonl", '{"kind": "mistake", "text": "x", "words": [["a", "b"]]}', "line 1: not a valid row"),
         ("a.jsonl", "{", "not valid JSON"),
     ],
 )

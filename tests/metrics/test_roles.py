@@ -59,7 +59,7 @@ WRONG = {
     "never opened": ("give (V*)\n- *)\n", 'line 2: "\\)" without an open role'),
     "nested": ("- (A0*\n- (A1*)\ngive (V*)\n", r'line 2: "\(A1" opens before "\(A0" of line 1 is closed'),
     "no bracket": ("give (V*)\n- A1\n", 'line 2: "A1" is not a role'),
-    "another verb": ("give *\n- (V*)\n", "line 1: column 1 marks .* at another word than the predicate"),
+    "another verb": ("give *\n- (V*)\n", "line 1: column 1 marks .* at a word that is not its predicate"),
     "inside a role": ("give (A0*)\n", "line 1: the predicate is inside a role of its column"),
     "nothing": ("\n\n", "contains no sentence"),
 }

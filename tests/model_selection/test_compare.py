@@ -239,7 +239,7 @@ def test_several_processes_are_refused(texts, tmp_path, monkeypatch):
 def test_the_arguments_of_the_function_are_checked(texts, tmp_path):
     with pytest.raises(InputError, match=r'mtsa.compare has no argument "text_colum"; did you mean "text_column"'):
         mtsa.compare(train=texts, text_colum="a", out=tmp_path / "out")
-    with pytest.raises(InputError, match="creates dev and test parts"):
+    with pytest.raises(InputError, match="creates dev and test sets"):
         mtsa.compare(train=texts, test=texts, out=tmp_path / "out")
     with pytest.raises(InputError, match="leaves no training data"):
         mtsa.compare(train=texts, folds=1, out=tmp_path / "out")

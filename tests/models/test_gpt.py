@@ -83,9 +83,9 @@ def test_sampling_follows_seed_temperature_and_top_k():
 
 def test_wrong_arguments_are_one_clear_sentence():
     model, ids = make_model(), torch.randint(1, 50, (2, 5))
-    with pytest.raises(ValueError, match=r"5 tokens of the prompts and max_new_tokens \(36\) are more than the 40"):
+    with pytest.raises(ValueError, match=r"prompt length \(5\) plus max_new_tokens \(36\) exceeds the 40"):
         model.generate(ids, max_new_tokens=36)
-    with pytest.raises(ValueError, match="41 tokens are more than the 40 positions"):
+    with pytest.raises(ValueError, match="41 tokens, but the model supports at most 40"):
         model(torch.ones(1, 41, dtype=torch.long))
     assert model.generate(ids, max_new_tokens=35).shape == (2, 40)
     with pytest.raises(ValueError, match="every prompt must have at least one token"):

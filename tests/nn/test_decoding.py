@@ -150,12 +150,12 @@ def test_wrong_use_of_a_cache_is_one_clear_sentence():
     for masks in ("forward, backward", "full", "window(2)", Every() | mtsa.masks.NoSelf()):
         with pytest.raises(ValueError, match=r"attends to later tokens.*requires causal masks"):
             make_layer(masks).new_cache()
-    with pytest.raises(RuntimeError, match="a cache has no gradients"):
+    with pytest.raises(RuntimeError, match="a cache does not support gradients"):
         layer(x, cache=layer.new_cache())
     with torch.no_grad():
         cache = layer.new_cache()
         layer(x, cache=cache)
-        with pytest.raises(ValueError, match="x has a batch of 1, but the cache has 2 sequences"):
+        with pytest.raises(ValueError, match="x has batch size 1, but the cache has 2 sequences"):
             layer(x[:1], cache=cache)
         with pytest.raises(ValueError, match="padding before a token; with a cache, pad on the right"):
             layer(x, torch.tensor([[0, 1, 1], [1, 1, 1]]), cache=cache)

@@ -304,7 +304,7 @@ def test_attention_to_a_context_is_the_definition(form, x):
     context[1, 2:] = float("nan")
     layer.backend = "auto"
     torch.testing.assert_close(layer(x, mask, context=context), found)
-    with pytest.raises(ValueError, match="context has a batch of 2, but x has 3"):
+    with pytest.raises(ValueError, match="context has batch size 2, but x has 3"):
         layer(x, context=context[:2])
 
 

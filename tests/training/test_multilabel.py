@@ -163,7 +163,7 @@ def test_invalid_test_data_gets_one_sentence(model, tmp_path, content, options, 
     [
         ("multilabel", {}, "specify the separator"),
         ("classification", {"label_separator": "|"}, "add --task multilabel"),
-        ("tagging", {"label_columns": ["a"]}, "data.label_columns applies to several labels per text"),
+        ("tagging", {"label_columns": ["a"]}, "data.label_columns applies to task multilabel only"),
         ("multilabel", {"label_columns": ["colour"]}, 'no column "colour"'),
     ],
 )

@@ -120,6 +120,6 @@ def test_translations_are_written_as_the_ending_says(runs, tmp_path, ending):
 def test_what_is_left_out_or_named_twice_is_told(tmp_path):
     recipe = small(tmp_path, **{"tokens.max_length": 3})
     (remark,) = [line for line in prepare(recipe, read_split(recipe)).remarks if line.startswith("train:")]
-    assert remark.endswith("pairs with a side of more than 3 subwords skipped (tokens.max_length)")
+    assert remark.endswith("pairs skipped because one side has more than 3 subwords (tokens.max_length)")
     with pytest.raises(ValueError, match=r"mtsa\.train: .*train\.en is used as source and as target"):
         mtsa.train(task="translation", train=[str(tmp_path / "train.en")] * 2, out=tmp_path / "run")

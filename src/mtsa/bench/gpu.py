@@ -50,7 +50,7 @@ def check_device() -> None:
         InputError: no CUDA device.
     """
     if not torch.cuda.is_available():
-        raise InputError("mtsa bench gpu needs a CUDA device, and PyTorch finds none; mtsa bench gpu --resources needs none")
+        raise InputError("mtsa bench gpu requires a CUDA device, but PyTorch finds none; --resources works without one")
 
 
 def ticks(setting: Setting) -> int:

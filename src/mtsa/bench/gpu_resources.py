@@ -76,7 +76,7 @@ def check_setting(setting: Setting) -> None:
     if not kernels.installed():
         raise InputError("--resources needs Triton; install it with: pip install 'mtsa[gpu]'")
     if kernels.interpreting():
-        raise InputError("--resources compiles the kernels; unset TRITON_INTERPRET")
+        raise InputError("--resources compiles the kernels and cannot run in the interpreter; unset TRITON_INTERPRET")
 
 
 def launches(setting: Setting) -> Iterator[tuple[dict[str, Any], kernels.Launch]]:

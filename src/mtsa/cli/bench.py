@@ -35,7 +35,7 @@ def bench_layer(
     repeats: Annotated[int | None, typer.Option(min=1, help="Timed repeats of each layer; the fastest is reported.")] = None,
     compiled: Annotated[bool, typer.Option(help="sentences: also measure torch.compile at 64 x 25 (minutes).")] = False,
     memory: Annotated[bool, typer.Option(help="Except sentences: also measure memory, in separate processes.")] = True,
-    memory_budget: Annotated[float, typer.Option(min=0.01, help="Skip a layer above this many GiB.")] = 2.0,
+    memory_budget: Annotated[float, typer.Option(min=0.01, help="Skip a layer that needs more memory than this (GiB).")] = 2.0,
 ) -> None:
     """Measure time and memory of each layer, relative to nn.MultiheadAttention in the same run."""
     from mtsa.bench import layer, plots, sentences
@@ -147,7 +147,7 @@ def bench_gpu(
     from mtsa.bench.layer import aligned
 
     if resources and repeats is not None:
-        fail("--repeats applies to timing; leave it out with --resources")
+        fail("--repeats does not apply to --resources; remove it")
     if devices is not None and not resources:
         fail("--devices applies to --resources only")
     with exit_on_error():

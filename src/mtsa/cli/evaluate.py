@@ -42,8 +42,8 @@ def evaluate(
     errors: Annotated[
         Path | None,
         typer.Option(
-            help="Classification, pairs, multilabel: output file (.csv or .jsonl) for the mistakes, with the words that "
-            "weighed most, and for near-duplicate texts with different labels."
+            help="Classification, pairs, multilabel: output file (.csv or .jsonl) for misclassified texts with their most "
+            "heavily weighted words, and for near-duplicate texts with different labels."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,

@@ -18,7 +18,7 @@ def pretrain(
     ],
     out: Annotated[Path, typer.Option(help="Output folder.")],
     attention: Annotated[
-        str, typer.Option(help="multihead (GPT) or mtsa (tensorized attention with a causal mask, equally many parameters).")
+        str, typer.Option(help="multihead (GPT) or mtsa (tensorized attention with a causal mask, about as many parameters).")
     ] = "multihead",
     layers: Annotated[int, typer.Option(min=1, help="Number of Transformer layers.")] = 4,
     hidden_size: Annotated[int, typer.Option(min=4, help="Hidden size; a multiple of 4, the number of heads.")] = 256,

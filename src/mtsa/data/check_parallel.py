@@ -27,7 +27,7 @@ def check_parallel(source: Path, target: Path, encoding: str = "utf-8") -> Sente
     report.summary.append(lengths_line([other for _, other, _ in counts], f"line of {target.name}"))
     if pairs.empty:
         report.warnings.append(
-            f"{len(pairs.empty):,} lines with an empty side, which training skips: {line_list(pairs.empty)}"
+            f"{len(pairs.empty):,} pairs with an empty line, which training skips: {line_list(pairs.empty)}"
         )
     same = [line for text, translation, line in sides if text == translation]
     if same:

@@ -31,7 +31,7 @@ def trec(path: Path, encoding: str, classes: int) -> Iterator[Example]:
         coarse, colon, fine = label.partition(":")
         if not colon or coarse not in _COARSE or not fine:
             raise line_error(
-                path, number, f'"{label}" is not a TREC label; a line is "COARSE:fine question" with {", ".join(_COARSE)}'
+                path, number, f'"{label}" is not a TREC label; expected COARSE:fine, with COARSE one of {", ".join(_COARSE)}'
             )
         yield Example(text.strip(" "), coarse if classes == 6 else label, number)
 

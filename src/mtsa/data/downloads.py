@@ -81,7 +81,7 @@ def _fetch_with_retries(url: str, part: Path, progress: ProgressCallback, max_at
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == max_attempts - 1:
                 raise InputError(
-                    f"{url}: the server returned {error.code} {error.reason}; try again later, or download it by hand"
+                    f"{url}: the server returned {error.code} {error.reason}; try again later, or download it manually"
                 ) from None
         except (OSError, http.client.HTTPException) as error:
             if attempt == max_attempts - 1:

@@ -91,7 +91,7 @@ def _split(path: Path, number: int, line: bytes, width: int) -> tuple[str, bytes
     parts = line.rstrip().rsplit(b" ", width)  # a word may contain spaces
     if len(parts) != width + 1:
         count = len(line.split()) - 1
-        raise line_error(path, number, f"{count} values, but the lines before have {width}; is the file truncated?")
+        raise line_error(path, number, f"{count} values, but the previous lines have {width}; is the file truncated?")
     try:
         return parts[0].decode("utf-8"), line[len(parts[0]) :]
     except UnicodeDecodeError:

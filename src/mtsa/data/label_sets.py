@@ -22,7 +22,7 @@ def check_layout(layout: Layout, path: Path, tables: Sequence[str]) -> None:
     """
     if layout.format not in tables:
         raise InputError(
-            f"{path}: format {layout.format} has one label per text; several labels need a csv, tsv or jsonl file"
+            f"{path}: format {layout.format} has one label per text; multi-label data requires a csv, tsv or jsonl file"
         )
     if layout.label_columns and layout.label_separator:
         raise InputError("--label-columns and --label-separator cannot be used together; remove one of them")

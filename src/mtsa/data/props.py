@@ -112,7 +112,7 @@ def _check_verb(path: Path, number: int, column: int, place: int, spans: tuple[S
         raise line_error(
             path,
             number,
-            f"column {column} marks (V*) at another word than the predicate; are the columns in the right order?",
+            f"column {column} marks (V*) at a word that is not its predicate; are the columns in the right order?",
         )
 
 

@@ -74,7 +74,7 @@ def resolve_layout(layout: Layout, path: Path, *, paired: bool = False, multilab
         label_sets.check_layout(dataclasses.replace(layout, format=format), path, TABLE_FORMATS)
     elif layout.label_columns or layout.label_separator:
         option = "--label-columns" if layout.label_columns else "--label-separator"
-        raise InputError(f"{option} applies to several labels per text; add --task multilabel, or remove it")
+        raise InputError(f"{option} applies to task multilabel only; add --task multilabel, or remove it")
     labels = layout.label_columns or (layout.label_column,)
     columns = [name for name in (layout.text_column, layout.pair_column, *labels) if name]
     if format in TABLE_FORMATS and len(set(columns)) < len(columns):

@@ -16,10 +16,10 @@ from mtsa.nn.linear import glorot_linear
 
 
 class Encoder(nn.Module):
-    """Base class: `encoder(x, keep)` with x [B, N, in_dim] and keep bool [B, N] returns [B, N, out_dim].
+    """Base class: `encoder(x, attention_mask)` maps x [B, N, in_dim] to [B, N, out_dim].
 
-    True in `keep` marks a real token. Values at padded positions never affect real tokens, and the output there is 0. If
-    `packs` is True, `encoder(x, cu_seqlens=...)` maps the tokens of packed sequences [T, in_dim] to [T, out_dim]. If
+    The mask is bool [B, N], True for real tokens. Values at padded positions never affect real tokens, and the output there
+    is 0. If `packs` is True, `encoder(x, cu_seqlens=...)` maps the tokens of packed sequences [T, in_dim] to [T, out_dim]. If
     `reads_sentence_ends` is true, it also takes a mask of the tokens that end a sentence, bool [B, N] or None.
     """
 

@@ -1,7 +1,7 @@
-"""Hierarchical multi-mask tensorized self-attention, for long texts: the next step that the paper names.
+"""Hierarchical multi-mask tensorized self-attention, for long texts, which the paper suggests as future work.
 
-Tokens attend within blocks, source2token pooling compresses each block to a vector, tensorized attention relates the blocks,
-and a gate adds the context of its block to each token. Blocks are sequences again, so that there can be several levels. All
+Tokens attend within blocks, source2token pooling compresses each block to a vector, tensorized attention combines the
+blocks, and a gate adds the context of its block to each token. The blocks form a sequence, so levels can be stacked. All
 blocks of a batch are computed in one call, and the cost is linear in the length of the text.
 
 Notation: B batch, N tokens, E in_dim, C width, K blocks of a sequence, R positions of a block.
@@ -88,9 +88,9 @@ class HierarchicalMtsaEncoder(Encoder):
         heads: number of heads of every level, half forward and half backward.
         head_dim: width of each head.
         score_dim: width of queries, keys and hidden source2token layers; 0: half of head_dim.
-        block: positions of a block.
-        levels: number of levels below the top one: 1: tokens attend within blocks, and blocks to each other.
-        reach: blocks before and after a block that it attends to at the top level.
+        block: maximum number of positions of a block.
+        levels: number of levels of blocks below the top level, which attends over all blocks.
+        reach: number of blocks on each side that a block attends to at the top level.
         sentences: whether a block consists of whole sentences, as many as fit, where the ends of sentences are known.
         activation: activation of the dense layers.
         score_activation: sigma_t, activation of the token2token scores: "logsigmoid" or "identity".

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 MISTAKE, NEAR_DUPLICATE = "mistake", "near_duplicate"
 _ENDINGS = (".csv", ".jsonl")
-_MOST_EXPLAINED = 1000  # mistakes with the words that weighed most; the others have none
+_MOST_EXPLAINED = 1000  # mistakes that list the words with the largest weights
 _WORDS = 5  # of a mistake
 _COLUMNS = (
     "kind", "line", "text", "pair", "label", "predicted", "confidence", "explained", "words", "similarity", "other_file",
@@ -171,14 +171,14 @@ def _training_examples(predictor: Predictor, data: Any, name: str) -> tuple[list
         return [], ""  # the examples are compared with each other
     try:
         if not is_corpus(train) and not Path(train).is_file():
-            raise InputError(f"there is no file {train}")
+            raise InputError(f"{train} does not exist")
         record = json.loads((predictor.run.folder / "record.json").read_text(encoding="utf-8"))["sources"]["files"]
         if is_corpus(train):
             path, layout = corpus_files(train)["train"], corpus_layout(train, task.name, task.corpora)
         else:
             path, layout = Path(train), recipe.layout
             if record.get(train) != fingerprint(path):
-                raise InputError(f"{train} has changed since the training")
+                raise InputError(f"{train} has changed since training")
         examples, _ = task.read(recipe, path, layout)
     except (OSError, ValueError, KeyError, AttributeError) as error:
         _log.warning(f"near-duplicates are searched in {name} only, because the training data is not available: {error}")
@@ -199,14 +199,14 @@ def read_errors(path: Path, most: int) -> dict[str, list[Row]]:
         kind = row.get("kind")
         if kind not in found or not isinstance(row.get("text"), str):
             raise line_error(
-                path, line, f"not a row of an error file (kind {kind!s:.30}); write it with mtsa evaluate --errors"
+                path, line, f"not a row of an error file (kind {kind!s:.30}); create the file with mtsa evaluate --errors"
             )
         if len(found[kind]) < most:
             try:
                 found[kind].append({key: _shown(row[key]) for key in _COLUMNS[1:] if row.get(key) not in (None, "")})
             except (TypeError, ValueError):
                 raise line_error(
-                    path, line, "invalid words of a mistake; write the file with mtsa evaluate --errors"
+                    path, line, "not a valid row of an error file; create the file with mtsa evaluate --errors"
                 ) from None
     return found
 

@@ -27,7 +27,7 @@ class MultiLabelScore:
 
     @property
     def micro_f1(self) -> float:
-        """F1 of all decisions together; 0 without any label."""
+        """F1 over all decisions; 0 without any label."""
         total = Counts()
         for counts in self.labels.values():
             total.add(counts.correct, counts.predicted, counts.support)
@@ -90,7 +90,7 @@ def score_label_sets(
         references: True for the correct labels [n, C].
         predictions: True for the predicted labels [n, C].
         names: the labels.
-        thresholds: the probability from which each label was predicted.
+        thresholds: the decision threshold of each label.
         calibration: calibration of the probabilities.
     """
     columns = ((references & predictions).sum(0), predictions.sum(0), references.sum(0))

@@ -56,9 +56,7 @@ class PartScore:
         metrics = self.metrics.scalars()
         if select and select not in metrics:
             known = ", ".join(name for name in metrics if name != "score")
-            raise InputError(
-                f"training.metric is {select}, but this task has the metrics {known}; remove it or choose one of these"
-            )
+            raise InputError(f"training.metric is {select}, but this task supports {known}; choose one of these, or remove it")
         if select:
             metrics = {**metrics, "score": metrics[select]}
         if self.loss is None:

@@ -15,7 +15,7 @@ MIN_EXAMPLES = 10  # with fewer, all thresholds are 0.5
 
 
 def choose_thresholds(probabilities: Tensor, labels: Tensor) -> list[float]:
-    """Return for each label the probability from which it is predicted: the threshold with the highest smoothed F1.
+    """Return the decision threshold of each label: the probability with the highest smoothed F1.
 
     The counts of a label (correct, predicted, true) are added to those of all labels together, scaled to 10 true labels. A
     label with few examples therefore gets about the threshold with the best micro-F1, and a frequent label its own best

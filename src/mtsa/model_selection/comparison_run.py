@@ -77,7 +77,7 @@ def compare_models(
     if folds < 2:
         raise InputError(f"--folds {folds} leaves no training data; use at least 2")
     if data.get("dev") or data.get("test"):
-        raise InputError("mtsa compare creates dev and test parts by cross-validation; remove dev and test")
+        raise InputError("mtsa compare creates dev and test sets by cross-validation; remove dev and test")
 
     def plan(over: str | None) -> tuple[Recipe, Dataset | None]:
         words = vectors if over is None else None

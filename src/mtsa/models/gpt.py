@@ -1,4 +1,4 @@
-"""A causal language model: GPT with multi-mask tensorized self-attention in the place of dot-product attention.
+"""A causal language model: GPT with multi-mask tensorized self-attention instead of dot-product attention.
 
 `mtsa pretrain --attention mtsa` trains it. Everything but the attention is that of `OpenAIGPTLMHeadModel`: learned positions,
 layer normalization after each residual connection, an output layer tied to the token embeddings.
@@ -30,7 +30,7 @@ class MtsaGPTConfig(PretrainedConfig):
         n_positions: maximum length.
         n_embd: width.
         n_layer: number of layers.
-        n_head: number of heads; they divide the width.
+        n_head: number of heads; must divide the width.
         n_inner: hidden width of the feed-forward layers; 0: 4 * n_embd - n_embd / n_head, which gives the model as many
             parameters as GPT, whose attention has no source2token layers.
         masks: causal masks of the heads.
@@ -139,7 +139,7 @@ class MtsaGPTModel(_MtsaGPT):
         Args:
             input_ids: token ids [B, N].
             attention_mask: 1 for tokens, 0 for padding [B, N]; padding on the right.
-            caches: of `new_caches()`; input_ids then continue the sequences in the caches.
+            caches: caches from `new_caches()`; input_ids then continue the sequences in the caches.
             unused: other outputs of a tokenizer, which are ignored.
 
         Raises:
@@ -152,7 +152,7 @@ class MtsaGPTModel(_MtsaGPT):
             places = places + torch.tensor(caches[0].lengths, device=input_ids.device)[:, None]
             longest += max(caches[0].lengths)
         if longest > self.config.n_positions:
-            raise ValueError(f"{longest} tokens are more than the {self.config.n_positions} positions of the model")
+            raise ValueError(f"the input has {longest} tokens, but the model supports at most {self.config.n_positions}")
         x = self.drop(self.tokens_embed(input_ids) + self.positions_embed(places))
         for index, block in enumerate(self.h):
             x = block(x, attention_mask, None if caches is None else caches[index])
@@ -203,7 +203,7 @@ class MtsaGPTLMHeadModel(_MtsaGPT):
     ) -> Tensor:
         """Return prompts with their continuations, padded on the right [B, N + max_new_tokens].
 
-        Keys, values and scores of earlier tokens are cached, so a token costs time linear in the length.
+        Keys, values and scores of earlier tokens are cached, so that the time per token is linear in the length.
 
         Args:
             input_ids: prompts [B, N], at least one token each.
@@ -214,7 +214,7 @@ class MtsaGPTLMHeadModel(_MtsaGPT):
             top_k: sample from the k most likely tokens only; 0: from all.
             eos_token_id: token after which a sequence is padded.
             pad_token_id: token at padded positions.
-            generator: random generator of sampling.
+            generator: random generator for sampling.
 
         Raises:
             ValueError: an empty prompt, a number out of range, or more positions than the model has.
@@ -228,8 +228,8 @@ class MtsaGPTLMHeadModel(_MtsaGPT):
         B, N = input_ids.shape
         if N + max_new_tokens > self.config.n_positions:
             raise ValueError(
-                f"{N} tokens of the prompts and max_new_tokens ({max_new_tokens}) are more than the {self.config.n_positions} "
-                "positions of the model"
+                f"prompt length ({N}) plus max_new_tokens ({max_new_tokens}) exceeds the {self.config.n_positions} positions "
+                "of the model; use a smaller max_new_tokens or shorter prompts"
             )
         rows, training = torch.arange(B, device=input_ids.device), self.training
         out = torch.full((B, N + max_new_tokens), pad_token_id, dtype=torch.long, device=input_ids.device)
@@ -259,7 +259,7 @@ def _prompt_lengths(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     else:
         lengths = attention_mask.bool().sum(1)
     if B and bool((lengths < 1).any()):
-        raise ValueError("every prompt must have at least one token, such as the end token of the tokenizer")
+        raise ValueError("every prompt must have at least one token, such as the end-of-sequence token of the tokenizer")
     return lengths
 
 

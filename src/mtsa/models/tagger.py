@@ -3,7 +3,7 @@
 A sentence with several predicates is encoded once for each of them, with an embedding that marks the predicate. For input
 without predicates, a small predicate finder over the same word vectors classifies each word.
 
-Over a pretrained model, the vector of a word is that of its first piece. Embeddings of the shapes of words and of the
+With a pretrained model, the vector of a word is that of its first piece. Embeddings of the shapes of words and of the
 predicate are concatenated to the word vectors.
 
 Notation: B batch, N words, P tokens (N without word pieces), E width of the word vectors, F width of the embeddings, T tags.

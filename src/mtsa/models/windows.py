@@ -42,7 +42,7 @@ class Windows:
 
     @property
     def stride(self) -> int:
-        """Tokens between the begins of two windows."""
+        """Tokens between the starts of two windows."""
         return self.room - self.room // _SHARED
 
     def read(self, ids: Tensor, keep: Tensor, read: Read) -> Tensor:

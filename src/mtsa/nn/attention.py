@@ -188,10 +188,10 @@ class MultiMaskAttention(nn.Module):
                 has the opposite meaning: pass it as key_padding_mask.
             context: sequences [B, M, embed_dim] to attend to instead of x.
             key_padding_mask: padding mask as in `nn.MultiheadAttention`: True = padding.
-            cu_seqlens: int32 or int64 [S + 1] for packed input, which has no padding: the first row of each of S sequences,
-                and the total T. The output is [T, num_heads * head_dim].
-            cache: of `new_cache()`. x continues the sequences in the cache and is appended to it; the output is that of the
-                new tokens. Requires `torch.no_grad()` or `torch.inference_mode()`.
+            cu_seqlens: int32 or int64 [S + 1] for packed input, which has no padding: the cumulative lengths of S sequences,
+                from 0 to the total T. The output is [T, num_heads * head_dim].
+            cache: a cache from `new_cache()`. x continues the sequences in the cache and is appended to it; the output is that
+                of the new tokens. Requires `torch.no_grad()` or `torch.inference_mode()`.
             keep: deprecated name of attention_mask.
             more, others: raise an error that refers to `mtsa.interop.as_multihead_attention`.
 
@@ -223,7 +223,7 @@ class MultiMaskAttention(nn.Module):
         """Return an empty cache for incremental decoding, `layer(x, cache=cache)`.
 
         Args:
-            capacity: number of tokens for which memory is reserved at once; it grows when it is full.
+            capacity: initial capacity in tokens; it grows as needed.
 
         Raises:
             ValueError: a mask attends to later tokens.
@@ -317,8 +317,8 @@ class MultiMaskAttention(nn.Module):
             raise TypeError("cu_seqlens cannot be combined with attention_mask, key_padding_mask, context or cache")
         if isinstance(x, Tensor) and x.dim() != 2:
             raise ValueError(
-                f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}], the tokens of all "
-                "sequences one after the other"
+                f"x has shape {tuple(x.shape)}; with cu_seqlens it must be [T, embed_dim={self.embed_dim}], the "
+                "concatenated tokens of all sequences"
             )
         x = x[None] if isinstance(x, Tensor) else x
         self._check(x, None, None, None, None)
@@ -329,9 +329,11 @@ class MultiMaskAttention(nn.Module):
     def _attend_cached(self, x: Tensor, mask: Tensor | None, context: Tensor | None, cache: AttentionCache) -> Tensor:
         """New tokens, which attend to those in the cache too."""
         if context is not None:
-            raise TypeError("a cache cannot be combined with a context, whose keys do not change")
+            raise TypeError("a cache is for self-attention and cannot be combined with a context")
         if torch.is_grad_enabled():
-            raise RuntimeError("a cache has no gradients; call the layer within torch.no_grad() or torch.inference_mode()")
+            raise RuntimeError(
+                "a cache does not support gradients; call the layer within torch.no_grad() or torch.inference_mode()"
+            )
         if cache.masks is not self._head_masks:
             raise ValueError("the cache belongs to another layer, or the masks were changed; use layer.new_cache()")
         q, k, v, s, values = self._project(x, None)
@@ -395,7 +397,7 @@ class MultiMaskAttention(nn.Module):
         if context is not None:
             check_sequence(context, "context", self.embed_dim, weight)
             if context.shape[0] != x.shape[0]:
-                raise ValueError(f"context has a batch of {context.shape[0]}, but x has {x.shape[0]}")
+                raise ValueError(f"context has batch size {context.shape[0]}, but x has {x.shape[0]}")
         if keep is not None:
             warn_deprecated("keep= is deprecated and will be removed in version 0.4; use attention_mask=")
         if sum(given is not None for given in (attention_mask, key_padding_mask, keep)) > 1:

@@ -30,10 +30,10 @@ class CachedKeys:
 
 
 class AttentionCache:
-    """Keys, values and source2token scores of the tokens so far; made by `layer.new_cache()`.
+    """Keys, values and source2token scores of the tokens so far; created by `layer.new_cache()`.
 
-    The memory doubles when it is full, so that appending a token takes constant time on average. `lengths` are the numbers of
-    tokens of the sequences.
+    The capacity doubles when it is exceeded, so that appending a token takes amortized constant time. `lengths` contains the
+    number of tokens of each sequence.
     """
 
     def __init__(self, masks: HeadMasks, capacity: int = 0) -> None:
@@ -53,11 +53,11 @@ class AttentionCache:
         """Append the tokens of each sequence, without padding, and return all tokens so far.
 
         Args:
-            k, v, s: of the new tokens, [B, H, N, .].
+            k, v, s: keys, values and source2token scores of the new tokens, [B, H, N, .].
             attention_mask: bool [B, N], True = token.
 
         Raises:
-            ValueError: another batch size or dtype than before, or padding before a token.
+            ValueError: the batch size or dtype changed, or there is padding before a token.
         """
         B, _, N, _ = k.shape
         self._check(k, attention_mask)
@@ -110,7 +110,7 @@ class AttentionCache:
     def _check(self, k: Tensor, attention_mask: Tensor | None) -> None:
         stored = None if self._stored is None else self._stored[0]
         if stored is not None and stored.shape[0] != k.shape[0]:
-            raise ValueError(f"x has a batch of {k.shape[0]}, but the cache has {stored.shape[0]} sequences; use a new cache")
+            raise ValueError(f"x has batch size {k.shape[0]}, but the cache has {stored.shape[0]} sequences; use a new cache")
         if stored is not None and (stored.dtype, stored.device) != (k.dtype, k.device):
             raise ValueError(
                 f"the keys are {k.dtype} on {k.device}, but those of the cache are {stored.dtype} on {stored.device}; "

@@ -41,7 +41,7 @@ def tensorized_attention(
 ) -> Tensor:
     """Compute attention with a score for every feature of every token pair.
 
-    For query j, key i and feature l the weight is exp(score_activation(<k_i, q_j> * scale) + bias(i, j) + s[i, l]), normalised
+    For query j, key i and feature l the weight is exp(score_activation(<k_i, q_j> * scale) + bias(i, j) + s[i, l]), normalized
     over the allowed keys i. A query without an allowed key gives exactly 0, with gradient 0.
 
     Args:
@@ -55,10 +55,10 @@ def tensorized_attention(
         score_activation: sigma_t: "logsigmoid" (the factor is sigmoid(score)), "identity" (exp(score)), or a callable.
         scale: factor of the dot product; default: 1 / sqrt(I).
         dropout_p: attention dropout; applied to both factors of the numerator, not to the denominator.
-        cu_seqlens: int32 or int64 [S + 1] for packed input: the first row of each of S sequences, and the total T, such as
-            [0, 3, 5] for sequences of 3 and 2 tokens. q, k, v and s are [1, H, T, .] then, each sequence attends within
-            itself, and positions count from its start. A sequence may be empty. There is no attention_mask; a bool tensor of
-            masks is broadcastable to [1, H, T, T].
+        cu_seqlens: int32 or int64 [S + 1] for packed input: the cumulative lengths of S sequences, from 0 to the total T, such
+            as [0, 3, 5] for sequences of 3 and 2 tokens. q, k, v and s are then [1, H, T, .], each sequence attends only
+            to itself, and positions are relative to its start. A sequence may be empty. There is no attention_mask; a bool
+            tensor of masks is broadcastable to [1, H, T, T].
         query_offset: position of the first query, an integer or a tensor [B] with that of each sequence, for queries that
             continue sequences whose keys were computed before; keys count from 0.
         backend: "auto", "native", "triton", "factored", "blocked" or "reference"; see `explain_backend`.

@@ -1,4 +1,4 @@
-"""Packed sequences: side by side in one row, without padding. `cu_seqlens` has the first row of each, and the total.
+"""Packed sequences: concatenated without padding. `cu_seqlens` contains their cumulative lengths.
 
 Implementations without a packed form of their own compute a padded batch.
 
@@ -49,7 +49,7 @@ def pad(x: Tensor, rows: Tensor) -> Tensor:
 def unpadded_rows(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
     """Return the packed row of each position of a padded batch [S, L], and which of them are tokens.
 
-    At padded positions, the row is some other one.
+    At padded positions, the row is arbitrary.
     """
     rows = cu_seqlens[:-1, None] + torch.arange(longest, device=cu_seqlens.device)
     return rows.clamp(max=max(0, int(cu_seqlens[-1]) - 1)), rows < cu_seqlens[1:, None]

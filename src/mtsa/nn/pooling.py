@@ -78,7 +78,7 @@ class Source2Token(nn.Module):
         Args:
             x: [B, N, E]; with cu_seqlens [T, E], the tokens of all sequences.
             attention_mask: bool or integer [B, N], 1 = token, 0 = padding; None for no padding.
-            cu_seqlens: int32 or int64 [S + 1] for packed input: the first row of each of S sequences, and the total T. The
+            cu_seqlens: int32 or int64 [S + 1] for packed input: the cumulative lengths of S sequences, from 0 to T. The
                 result is [S, E], 0 for an empty sequence.
             keep: deprecated name of attention_mask.
 

@@ -92,7 +92,7 @@ def check_positions(cu_seqlens: Any, query_offset: Any, shape: tuple[int, int, i
     if cu_seqlens is None:
         return FROM_ZERO if isinstance(offset, int) and offset == 0 else Positions(None, offset)
     if isinstance(offset, Tensor) or offset:
-        raise ValueError("query_offset continues sequences of a batch; it cannot be combined with cu_seqlens")
+        raise ValueError("query_offset requires a batch of sequences; it cannot be combined with cu_seqlens")
     if B != 1 or N != M:
         raise ValueError(
             f"packed input must have the shape [1, H, T, .] with as many queries as keys, got B={B}, N={N}, M={M}; "
@@ -135,7 +135,7 @@ def check_boundaries(cu_seqlens: Tensor, total: int) -> None:
         return
     values = cu_seqlens.tolist()
     if values[0] != 0:
-        raise ValueError(f"cu_seqlens starts with {values[0]}; it must start with 0, the first row of the first sequence")
+        raise ValueError(f"cu_seqlens starts with {values[0]}; it must start with 0")
     for index, (before, after) in enumerate(itertools.pairwise(values)):
         if after < before:
             raise ValueError(

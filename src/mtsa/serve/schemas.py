@@ -147,7 +147,7 @@ class SentenceWeights(BaseModel):
 
     words: list[str]
     prediction: str
-    part: str | None = Field(None, description="long texts: the blocks whose weights these are; words are then their names")
+    part: str | None = Field(None, description="long texts: the blocks that this entry covers; words contains their names")
     predicate: int | None = Field(None, description="semantic roles: index of the explained predicate")
     predicates: list[int] = Field([], description="semantic roles: indices of all predicates")
     layers: list[LayerWeights]
@@ -156,7 +156,7 @@ class SentenceWeights(BaseModel):
         None,
         description="contribution of each word to the logit or value; linear heads on mean pooling only",
     )
-    bias: float | None = Field(None, description="the part of that logit or value that does not depend on the words")
+    bias: float | None = Field(None, description="bias of that logit or value")
 
 
 class Explanations(BaseModel):

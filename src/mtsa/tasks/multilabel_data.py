@@ -36,7 +36,7 @@ class LabelLogits:
 
 
 def thresholds_of(model: Any) -> list[float]:
-    """Return the probability from which a model predicts each label; 0.5 before it is chosen."""
+    """Return the minimum probability at which a model predicts each label; 0.5 before thresholds are chosen."""
     return list(model.config.thresholds or [DEFAULT] * model.config.num_labels)
 
 

@@ -46,7 +46,7 @@ class MultiLabelPredictor(TextPredictor):
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """The probability from which each label is predicted."""
+        """The minimum probability at which each label is predicted."""
         return dict(zip(self.labels, thresholds_of(self.model), strict=True))
 
     def source(self, data: str | Path, **options: Any) -> tuple[Path, Layout]:

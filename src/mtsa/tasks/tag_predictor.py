@@ -52,7 +52,7 @@ class WordPredictor(Predictor):
     def words(self, given: SentenceInput) -> tuple[str, ...]:
         """Return the words of a sentence: a list unchanged, or a text split at spaces and, for unknown words, at punctuation.
 
-        Over a pretrained model, which has no words, a text is always split at punctuation.
+        With a pretrained model, which has no word vocabulary, a text is always split at punctuation.
 
         Raises:
             InputError: the input is not a sentence.

@@ -200,7 +200,7 @@ class Translation(Task):
     def truncation_remark(self, recipe: Recipe, count: int, *, training: bool) -> str:
         limit = recipe.tokens.max_length
         if training:
-            return f"{counted(count, 'pair')} with a side of more than {limit} subwords skipped (tokens.max_length)"
+            return f"{counted(count, 'pair')} skipped because one side has more than {limit} subwords (tokens.max_length)"
         return f"{counted(count, 'text')} truncated to {limit} subwords"
 
     def length_limit(self, recipe: Recipe) -> str:

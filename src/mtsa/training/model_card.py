@@ -103,11 +103,11 @@ def _calibration_lines(calibration: Mapping[str, Any], labels: list[str]) -> lis
     thresholds = calibration.get("thresholds", [])
     pairs = [f"`{_one_line(label)}` {value:.2f}" for label, value in zip(labels, thresholds, strict=False)]
     more = f" and {len(pairs) - 30} more in `config.json`" if len(pairs) > 30 else ""
-    chosen = f"A label is predicted from this probability, chosen on the dev data for F1: {', '.join(pairs[:30])}{more}."
+    chosen = f"Decision thresholds, chosen on the dev data to maximize F1: {', '.join(pairs[:30])}{more}."
     shown = ", ".join(f"`{name}` {value:.3g}" for name, value in temperatures.items())
     return [
         "",
-        f"Probabilities are calibrated: logits are divided by a temperature ({shown}) that was fitted on the dev data.",
+        f"Probabilities are calibrated: logits are divided by a temperature ({shown}) fitted on the dev data.",
         "Log loss and expected calibration error (ECE, 15 bins) are measured with this temperature; on the dev data they are",
         "optimistic, because the temperature was fitted on the same examples.",
         *(["", chosen, "Dev F1 is optimistic for the same reason."] if pairs else []),

@@ -122,7 +122,7 @@ def check_recipe(recipe: Recipe, source: str) -> None:
         reject_unused_keys(recipe, source, task.name, "training", ["metric"])
     for key in ("label_separator", "label_columns"):
         if getattr(recipe.data, key) and not task.multilabel:
-            raise InputError(f"{source}: data.{key} applies to several labels per text; use --task multilabel, or remove it")
+            raise InputError(f"{source}: data.{key} applies to task multilabel only; use --task multilabel, or remove it")
     task.check_settings(recipe, source)
     _check_pretrained(recipe, source)
 
