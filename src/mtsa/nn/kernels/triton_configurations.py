@@ -51,7 +51,7 @@ _PRODUCTS: dict[tuple[str, str], dict[int, tuple[int, int, int, int, bool]]] = {
     ("forward", "bf16"): {64: (64, 32, 4, 2, True), 128: (32, 32, 4, 2, True)},
     ("forward", "tf32"): {64: (64, 32, 8, 2, True), 128: (32, 32, 8, 2, True)},
     ("forward", "ieee"): {64: (32, 32, 4, 1, True)},
-    ("queries", "bf16"): {64: (64, 32, 4, 2, True), 128: (32, 32, 8, 2, True)},
+    ("queries", "bf16"): {64: (64, 32, 8, 2, True), 128: (32, 32, 4, 2, True)},
     ("queries", "tf32"): {64: (32, 32, 4, 1, True), 128: (16, 32, 4, 1, True)},
     ("queries", "ieee"): {64: (32, 32, 4, 1, True)},
     ("keys", "bf16"): {64: (32, 32, 4, 2, True), 128: (32, 32, 8, 2, False)},
