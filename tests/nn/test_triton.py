@@ -107,6 +107,20 @@ def test_head_widths_are_within_budget(width, dtype):
     assert_near(case, dtype)
 
 
+@pytest.mark.parametrize("activation", cases.PAIRWISE)
+def test_errors_of_half_precision_gradients_grow_with_the_values_at_most(activation):
+    """The backward pass subtracts products with the rounded output from products with the values: see docs/gpu.md."""
+    for mean in (10.0, 100.0):
+        case = cases.make(("forward", "full"), batch=1, queries=17, score_activation=activation)
+        q, k, v, s = case.tensors
+        case = cases.replace(case, tensors=(q, k, v + mean, s)).to(torch.float16)
+        results, truths = case.run_with_grads("triton"), case.dense(torch.float64)
+        allowed = 4 * torch.finfo(torch.float16).eps * max(map(cases.largest, truths[1:]))
+        errors = [cases.largest(found.double() - truth) for found, truth in zip(results[1:], truths[1:], strict=True)]
+        assert max(errors) <= allowed * mean / 10
+        assert errors[2] <= allowed / 4  # v: without that difference
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("activation", cases.PAIRWISE)

@@ -174,9 +174,8 @@ def _compiled(launch: kernels.Launch, device: int) -> dict[str, Any]:
     tiles = launch.tiles
     compiled = triton.compile(source, target=GPUTarget("cuda", device, 32), options=kernels.options(tiles))
     shape = [constants.get(name, 0) for name in ("BM", "BN", "BI", "BD")]
-    return {"tile": shape, "warps": tiles.warps, "stages": tiles.stages, "shared": compiled.metadata.shared} | _machine_code(
-        compiled.asm["cubin"]
-    )
+    chosen = {"tile": shape, "warps": tiles.warps, "stages": tiles.stages, "register_limit": tiles.registers}
+    return {**chosen, "shared": compiled.metadata.shared, **_machine_code(compiled.asm["cubin"])}
 
 
 def _machine_code(cubin: bytes) -> dict[str, int]:
