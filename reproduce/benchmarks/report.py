@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtsa.bench import sentences
-from mtsa.bench.layer import aligned, stops, table
+from mtsa.bench.layer import aligned, growth, stops, table
 from mtsa.errors import InputError
 from mtsa.inference import export_parity as parity
 from mtsa.messages import one_line
@@ -326,17 +326,23 @@ def _pair_section(record: dict[str, Any], path: Path) -> str:
 def _section(record: dict[str, Any], path: Path) -> str:
     setting = record["setting"]
     batch = f"batch {setting['batch']}" if setting["batch"] else "about 4,096 tokens per batch, at most 128 sequences"
+    long_texts = "encoder:hierarchical_mtsa" in setting["names"] and max(setting["lengths"]) > 8192
+    compared = "Encoders of long texts" if long_texts else "MultiMaskAttention"
     lines = [
-        f"## MultiMaskAttention vs nn.MultiheadAttention: width {setting['width']}, {setting['heads']} heads\n",
+        f"## {compared} vs nn.MultiheadAttention: width {setting['width']}, {setting['heads']} heads\n",
         _circumstances(record, path),
         f"Float32, no padding or dropout, {batch}; fastest of {setting['repeats']} repeats. Columns: batch x length.\n",
     ]
     for quantity, title in _TITLES.items():
-        if quantity == "memory" and not setting["memory"]:
+        if (quantity == "memory" and not setting["memory"]) or (quantity == "operations" and long_texts):
             continue
         header, rows = table(record, quantity)
         header[1:] = [" x ".join(reversed(shape.split(" x "))) for shape in header[1:]]
         lines.append(f"### {title}\n\n```\n{aligned(header, rows)}\n```\n")
+    if long_texts:
+        lines.append(
+            f"### Growth of a training step with the length, from 1,024 words on\n\n```\n{aligned(*growth(record))}\n```\n"
+        )
     if record.get("safety"):
         shares = ", ".join(f"{row['name']} at {row['length']}: {row['share']:.1%}" for row in record["safety"])
         lines.append(f"Fraction of a training step spent on the numerical fallback: {shares}.\n")
