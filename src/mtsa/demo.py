@@ -77,7 +77,7 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
         say(f"  {line}")
     say(
         "\n5. Explain: attention maps of the model with word vectors, and word contributions "
-        "to the predictions of the model in {best}\n"
+        f"to the predictions of the model in {best}\n"
     )
     shown = {"attention": words} | ({"words": predictor} if len(recipes) > 1 else {})
     for number, text in enumerate(NEW[:2], start=1):
