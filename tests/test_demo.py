@@ -50,6 +50,7 @@ def test_the_whole_demonstration(tmp_path):
     assert done.exit_code == 0, done.output
     assert [line[:2] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3.", "4.", "5."]
     assert "{" not in done.stdout
-    for path in re.findall(r"^  (\S+\.png)$", done.stdout, re.MULTILINE):
-        assert Path(path).stat().st_size > 1000
+    pictures = [Path(path) for path in re.findall(r"^  (\S+\.png)$", done.stdout, re.MULTILINE)]
+    assert len(pictures) == 4
+    assert all(path.stat().st_size > 1000 for path in pictures)
     assert f"mtsa predict {tmp_path / 'demo' / 'minilm'}" in done.stdout
