@@ -281,7 +281,9 @@ def test_the_hardest_problems_found_at_random_are_within_budget():
     from tests.nn.test_numeric_traps import HARD
 
     for settings in HARD.values():
-        assert_near(cases.make(**settings, score_activation="identity"), torch.float32, lucky=False, times=2.0)
+        names = [name.replace("forward | backward", "noself") for name in settings["names"]]  # the same pairs
+        case = cases.make(**{**settings, "names": tuple(names)}, score_activation="identity")
+        assert_near(case, torch.float32, lucky=False, times=2.0)
 
 
 def test_the_constants_of_the_kernels_are_those_of_the_fallback():
