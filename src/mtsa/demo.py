@@ -75,11 +75,9 @@ def run_demo(out: Path, say: Callable[[str], None]) -> None:
     say(f"\n4. Its {_MISTAKES} most confident errors on the test set\n")
     for line in mistakes(predictor, read_split(recipes["mtsa, word vectors"]).test):
         say(f"  {line}")
-    say(
-        "\n5. Explain: attention maps of the model with word vectors, and word contributions "
-        f"to the predictions of the model in {best}\n"
-    )
     shown = {"attention": words} | ({"words": predictor} if len(recipes) > 1 else {})
+    more = f", and word contributions to the predictions of the model in {best}" if "words" in shown else ""
+    say(f"\n5. Explain: attention maps of the model with word vectors{more}\n")
     for number, text in enumerate(NEW[:2], start=1):
         for name, model in shown.items():
             picture = out / f"{name}-{number}.png"

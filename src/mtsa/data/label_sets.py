@@ -58,7 +58,7 @@ def parse_labels(value: Any, layout: Layout, path: Path, line: int) -> tuple[str
 
 
 def table_separator(given: str, labels: Sequence[str]) -> str:
-    """Return the separator of labels in a table: the given one, or another sign if a label contains it.
+    """Return the separator of labels in a table: the given one, or another character if a label contains it.
 
     Args:
         given: the separator of the training data; empty: none.

@@ -125,7 +125,8 @@ def record_attention(
     if not layers and not poolings and not means:
         hint = 'train a model with the encoder mtsa, or with model.pooling = "source2token"'
         if isinstance(model, Tagger):
-            hint = f"train a model with the encoder {'stacked_mtsa' if model.config.pretrained is None else 'residual_mtsa'}"
+            encoder = "stacked_mtsa" if model.config.pretrained is None else "residual_mtsa"
+            hint = f"train a model with the encoder {encoder}"
         raise InputError(f"this model has no attention weights to explain; {hint}")
     pooling = torch.stack(poolings).mean(0) if poolings else None
     if not means:

@@ -8,6 +8,7 @@ Notation: B batch, N tokens, E width, V vocabulary.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, ClassVar
 
 import torch
@@ -154,8 +155,8 @@ class MtsaGPTModel(_MtsaGPT):
         if longest > self.config.n_positions:
             raise ValueError(f"the input has {longest} tokens, but the model supports at most {self.config.n_positions}")
         x = self.drop(self.tokens_embed(input_ids) + self.positions_embed(places))
-        for index, block in enumerate(self.h):
-            x = block(x, attention_mask, None if caches is None else caches[index])
+        for block, cache in zip(self.h, caches or itertools.repeat(None, len(self.h)), strict=True):
+            x = block(x, attention_mask, cache)
         return BaseModelOutput(last_hidden_state=x)
 
 

@@ -56,7 +56,7 @@ def unpadded_rows(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def _padded_masks(masks: HeadMasks, rows: Tensor) -> HeadMasks:
-    """Masks of a padded batch: tensors over packed positions get those of the sequences."""
+    """Return the masks of a padded batch, given masks over packed positions."""
     if masks.tensor is None and masks.tensor_bias is None:
         return masks
     return HeadMasks(masks.rules, _padded_pairs(masks.tensor, rows), _padded_pairs(masks.tensor_bias, rows))

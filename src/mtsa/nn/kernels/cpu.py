@@ -93,7 +93,8 @@ def dropout(x: Tensor, p: float, seed: int) -> Tensor:
 def attend(spec: AttentionSpec, q: Tensor, k: Tensor, v: Tensor, s: Tensor, seed: Tensor | None = None) -> Tensor:
     """Return tensorized attention by the native kernel: [B, H, N, D].
 
-    It takes masks that are no intervals as a tensor over all pairs, which would grow with the square of all packed tokens.
+    Packed input with masks that are not intervals of keys is padded: the kernel reads such masks as a tensor over all pairs,
+    whose size would be the square of the total number of tokens.
     """
     if spec.masks.intervals is None and is_padded_here(spec, q):
         return attend_padded(attend, spec, q, k, v, s, seed)
